@@ -1,0 +1,3 @@
+//! `kvx`: the resolver on the command line.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Every rule of vLLM's KV cache, pure.
