@@ -1,5 +1,74 @@
-//! `cargo xtask`: one place that sets up, serves, builds and tests the project.
+//! `cargo xtask`: one place that sets up, serves, builds and tests KV Explorer.
+//!
+//! It has few dependencies on purpose: it is the first thing compiled on a new machine.
 
-fn main() {
-    println!("commands: setup, build, serve, test");
+mod browser;
+mod page;
+mod setup;
+mod steps;
+mod vectors;
+mod workspace;
+
+use std::process::ExitCode;
+
+use workspace::{Fallible, Workspace};
+
+const HELP: &str = "\
+cargo xtask COMMAND
+
+  setup                      install what the other commands need
+  serve [--port N] [--dev] [--no-open]
+                             build the explorer and serve it on localhost, rebuilding on change
+                             (port 8080 or the next free one; optimized unless --dev)
+  build                      build the page into dist/
+  test [STEP...]             run every test that CI runs, or only the steps named
+  steps                      list the steps of `test`
+  help                       print this
+";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match run(&arguments) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("\nerror: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(arguments: &[&str]) -> Fallible {
+    let Some((command, rest)) = arguments.split_first() else {
+        print!("{HELP}");
+        return Ok(());
+    };
+    match (*command, rest) {
+        ("help" | "--help" | "-h", _) => {
+            print!("{HELP}");
+            Ok(())
+        }
+        ("steps", []) => {
+            steps::list();
+            Ok(())
+        }
+        ("setup", []) => setup::for_tests(&Workspace::discover()?),
+        ("build", []) => {
+            let workspace = Workspace::discover()?;
+            setup::for_page(&workspace)?;
+            page::build(&workspace)
+        }
+        ("serve", options) => {
+            let options = page::ServeOptions::parse(options)?;
+            let workspace = Workspace::discover()?;
+            setup::for_page(&workspace)?;
+            page::serve(&workspace, &options)
+        }
+        ("test", names) => {
+            let chosen = steps::choose(names)?;
+            let workspace = Workspace::discover()?;
+            steps::run_all(&workspace, &chosen)
+        }
+        _ => Err(format!("unknown: `cargo xtask {}`\n\n{HELP}", arguments.join(" ")).into()),
+    }
 }

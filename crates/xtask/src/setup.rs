@@ -1,0 +1,224 @@
+//! Installs what is missing, or names it in one line.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+use crate::browser::Browser;
+use crate::workspace::{Fallible, Workspace, output, run};
+
+/// 0.22 does not build with `--locked`, and an unlocked build is not the same tool tomorrow.
+const TRUNK_VERSION: &str = "0.21.14";
+
+type Requirement = (&'static str, fn(&Workspace) -> Fallible<String>);
+
+/// What building and serving the page needs.
+const PAGE: &[Requirement] = &[
+    ("wasm32 target", wasm_target),
+    ("trunk", trunk),
+    ("wasm-bindgen", wasm_bindgen),
+    ("npm packages", npm_packages),
+];
+
+/// What the tests need besides.
+const TESTS: &[Requirement] = &[("rustfmt, clippy", components), ("Chromium", chromium)];
+
+/// Sets up for building and serving the page.
+pub fn for_page(workspace: &Workspace) -> Fallible {
+    PAGE.iter()
+        .try_for_each(|requirement| meet(workspace, requirement))
+}
+
+/// Sets up for everything.
+pub fn for_tests(workspace: &Workspace) -> Fallible {
+    for_page(workspace)?;
+    TESTS
+        .iter()
+        .try_for_each(|requirement| meet(workspace, requirement))
+}
+
+fn meet(workspace: &Workspace, (name, check): &Requirement) -> Fallible {
+    let start = Instant::now();
+    let found = check(workspace).map_err(|error| format!("set-up, {name}: {error}"))?;
+    println!(
+        "set-up: {name}: {found} ({:.1} s)",
+        start.elapsed().as_secs_f64()
+    );
+    Ok(())
+}
+
+fn wasm_target(workspace: &Workspace) -> Fallible<String> {
+    const TARGET: &str = "wasm32-unknown-unknown";
+    let installed = || {
+        output(
+            workspace
+                .command("rustc")
+                .args(["--print", "target-libdir", "--target", TARGET]),
+        )
+        .is_some_and(|dir| Path::new(&dir).is_dir())
+    };
+    if !installed() {
+        install(
+            workspace.command("rustup").args(["target", "add", TARGET]),
+            "Rust's wasm32-unknown-unknown target is missing: `rustup target add wasm32-unknown-unknown`",
+        )?;
+    }
+    Ok(TARGET.into())
+}
+
+fn components(workspace: &Workspace) -> Fallible<String> {
+    for component in ["fmt", "clippy"] {
+        if output(&mut workspace.cargo([component, "--version"])).is_none() {
+            let name = if component == "fmt" {
+                "rustfmt"
+            } else {
+                component
+            };
+            install(
+                workspace.command("rustup").args(["component", "add", name]),
+                &format!("{name} is missing: `rustup component add {name}`"),
+            )?;
+        }
+    }
+    Ok("present".into())
+}
+
+fn trunk(workspace: &Workspace) -> Fallible<String> {
+    cargo_tool(workspace, "trunk", "trunk", TRUNK_VERSION, true)
+}
+
+fn wasm_bindgen(workspace: &Workspace) -> Fallible<String> {
+    let lock = fs::read_to_string(workspace.root.join("Cargo.lock"))?;
+    let version =
+        locked_version(&lock, "wasm-bindgen").ok_or("wasm-bindgen is not in Cargo.lock")?;
+    // Its package brings no lock file that `--locked` could use.
+    cargo_tool(
+        workspace,
+        "wasm-bindgen-cli",
+        "wasm-bindgen",
+        version,
+        false,
+    )
+}
+
+/// A program of this exact version in our tools folder, built from its source if need be.
+fn cargo_tool(
+    workspace: &Workspace,
+    package: &str,
+    program: &str,
+    version: &str,
+    locked: bool,
+) -> Fallible<String> {
+    let path = workspace.tools.join("bin").join(program);
+    let installed = output(workspace.command(&path).arg("--version"));
+    let is_wanted = |text: &String| text.split_whitespace().nth(1) == Some(version);
+    if !installed.as_ref().is_some_and(is_wanted) {
+        let mut command = workspace.cargo(["install", package, "--version", version, "--force"]);
+        command.arg("--root").arg(&workspace.tools);
+        // No TLS and no update check: these tools must not download anything, and it halves their dependencies.
+        command.arg("--no-default-features");
+        if locked {
+            command.arg("--locked");
+        }
+        // Their own release profiles (fat LTO, one unit) cost minutes that a run or two does not win back.
+        command
+            .env("CARGO_PROFILE_RELEASE_LTO", "off")
+            .env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "16")
+            .env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+        run(&mut command)?;
+    }
+    Ok(version.to_owned())
+}
+
+/// The version that Cargo.lock has for a package.
+fn locked_version<'lock>(lock: &'lock str, package: &str) -> Option<&'lock str> {
+    let name = format!("name = \"{package}\"");
+    let mut lines = lock.lines().skip_while(|line| *line != name).skip(1);
+    lines
+        .next()?
+        .strip_prefix("version = \"")?
+        .strip_suffix('"')
+}
+
+fn npm_packages(workspace: &Workspace) -> Fallible<String> {
+    const NODE_MAJOR: u32 = 20;
+    let node = output(workspace.command("node").arg("--version"))
+        .filter(|version| node_major(version).is_some_and(|major| major >= NODE_MAJOR))
+        .filter(|_| output(workspace.command("npm").arg("--version")).is_some())
+        .ok_or("Node.js 20 or newer with npm is missing (wasm-opt and the browser tests run on it): install it and run this again")?;
+    let folder = workspace.root.join("tests/e2e");
+    // Written after a complete install only, so equal contents mean that there is nothing to do.
+    let lock = fs::read(folder.join("package-lock.json"))?;
+    let stamp = folder.join("node_modules/.kv-explorer-lock.json");
+    if fs::read(&stamp).ok().as_ref() != Some(&lock) {
+        run(workspace
+            .command("npm")
+            .current_dir(&folder)
+            .args(["ci", "--no-audit", "--no-fund"]))?;
+        fs::write(&stamp, &lock)?;
+    }
+    let wasm_opt = output(workspace.command("wasm-opt").arg("--version"))
+        .ok_or("wasm-opt does not run: delete tests/e2e/node_modules and run this again")?;
+    Ok(format!("node {node}, {wasm_opt}"))
+}
+
+fn node_major(version: &str) -> Option<u32> {
+    version.strip_prefix('v')?.split('.').next()?.parse().ok()
+}
+
+fn chromium(workspace: &Workspace) -> Fallible<String> {
+    const MISSING: &str = "Chromium and ChromeDriver of the same version are missing: install them (Debian: `apt-get install chromium chromium-driver`), or set CHROME and CHROMEDRIVER";
+    if Browser::find(workspace).is_none() {
+        // Only where that is the system's own way and asks nobody: Debian, as root.
+        let is_root = output(workspace.command("id").arg("-u")).as_deref() == Some("0");
+        if !is_root || output(workspace.command("apt-get").arg("--version")).is_none() {
+            return Err(MISSING.into());
+        }
+        let apt = |arguments: &[&str]| {
+            let mut command = workspace.command("apt-get");
+            command
+                .env("DEBIAN_FRONTEND", "noninteractive")
+                .args(arguments);
+            command
+        };
+        install(&mut apt(&["update", "-qq"]), MISSING)?;
+        install(
+            &mut apt(&[
+                "install",
+                "-qq",
+                "-y",
+                "--no-install-recommends",
+                "chromium",
+                "chromium-driver",
+                // Without any font every glyph is an empty box, and so is a screenshot.
+                "fonts-dejavu-core",
+            ]),
+            MISSING,
+        )?;
+    }
+    Browser::find(workspace).ok_or(MISSING)?.check_versions()
+}
+
+/// Runs an installer; when it cannot do it, says in one line what a person has to.
+fn install(command: &mut Command, missing: &str) -> Fallible {
+    run(command).map_err(|error| format!("{missing} ({error})").into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_that_of_the_package_named_exactly() {
+        let lock = "[[package]]\nname = \"wasm-bindgen-macro\"\nversion = \"9.9.9\"\n\n[[package]]\nname = \"wasm-bindgen\"\nversion = \"0.2.130\"\n";
+        assert_eq!(locked_version(lock, "wasm-bindgen"), Some("0.2.130"));
+        assert_eq!(locked_version(lock, "wasm"), None);
+    }
+
+    #[test]
+    fn node_versions() {
+        assert_eq!(node_major("v20.20.2"), Some(20));
+        assert_eq!(node_major("not node"), None);
+    }
+}

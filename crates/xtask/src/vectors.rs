@@ -1,0 +1,408 @@
+//! vLLM's recorded answers (`tests/vectors/*.jsonl`, lines of `{"case": …, "result": …}`) against `kvx resolve`.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::thread;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::workspace::{Fallible, Workspace, run};
+
+/// The fields compared, the same as in the vectors' own `compare.py`.
+const ANSWER: &[&str] = &[
+    "cache_dtype",
+    "backends",
+    "block_size",
+    "kv_cache_layout",
+    "max_model_len",
+    "max_num_batched_tokens",
+    "max_num_seqs",
+    "max_in_flight_tokens",
+    "gpu_memory_utilization",
+    "num_blocks",
+    "allocated_bytes",
+    "capacity_tokens",
+    "max_concurrency",
+    "printed_tokens",
+    "printed_concurrency",
+];
+/// Compared where the answer has them.
+const OPTIONAL: &[&str] = &["parameter_bytes"];
+const REFUSAL: &[&str] = &["error_type", "error", "stage"];
+const ROWS: &[(&str, &[&str])] = &[
+    (
+        "layers",
+        &[
+            "count",
+            "first",
+            "kind",
+            "block_size",
+            "page_size_bytes",
+            "tokens_per_state",
+            "state_content_bytes",
+            "head_size",
+            "num_kv_heads",
+            "dtype",
+            "sliding_window",
+            "alignment",
+        ],
+    ),
+    (
+        "groups",
+        &[
+            "kind",
+            "block_size",
+            "layers",
+            "page_size_bytes",
+            "blocks_per_request",
+        ],
+    ),
+    (
+        "tensors",
+        &["layers", "offset", "layer_stride", "block_stride", "size"],
+    ),
+];
+/// More would only bury the first.
+const MISMATCHES_SHOWN: usize = 10;
+
+/// Builds kvx, has it answer every vector's case and compares with vLLM's answers. The answers are kept for the
+/// browser test, which must come to the same bytes.
+pub fn check(workspace: &Workspace) -> Fallible<String> {
+    run(&mut workspace.cargo(["build", "--release", "--package", "kvx-cli"]))?;
+    let files = vector_files(&workspace.root.join("tests/vectors"))?;
+    let answers_folder = answers_folder(workspace);
+    fs::create_dir_all(&answers_folder)?;
+
+    let mut included = String::from("&[\n");
+    let (mut passed, mut failed) = (0, 0);
+    for file in &files {
+        let name = file
+            .file_stem()
+            .ok_or("a vector file without a name")?
+            .display()
+            .to_string();
+        let vectors = read_vectors(file)?;
+        let mut cases = String::new();
+        for (case, _) in &vectors {
+            cases.push_str(case);
+            cases.push('\n');
+        }
+        let answers = resolve(workspace, &cases).map_err(|error| format!("{name}: {error}"))?;
+        let mismatches =
+            mismatches(&vectors, &answers).map_err(|error| format!("{name}: {error}"))?;
+        for mismatch in mismatches.iter().take(MISMATCHES_SHOWN) {
+            println!("{mismatch}");
+        }
+        println!(
+            "{name}: {} of {} equal",
+            vectors.len() - mismatches.len(),
+            vectors.len()
+        );
+        passed += vectors.len() - mismatches.len();
+        failed += mismatches.len();
+
+        fs::write(answers_folder.join(format!("{name}.cases.jsonl")), &cases)?;
+        fs::write(
+            answers_folder.join(format!("{name}.answers.jsonl")),
+            &answers,
+        )?;
+        writeln!(
+            included,
+            "    (\"{name}\", include_str!(\"{name}.cases.jsonl\"), include_str!(\"{name}.answers.jsonl\")),"
+        )?;
+    }
+    included.push_str("]\n");
+    fs::write(answers_folder.join("files.rs"), included)?;
+
+    println!("{passed} passed, {failed} failed");
+    if failed > 0 {
+        return Err(format!("{failed} vectors differ from vLLM's answers").into());
+    }
+    if passed == 0 {
+        return Err("there is no vector in tests/vectors".into());
+    }
+    Ok(format!("{passed} vectors"))
+}
+
+/// Where the native answers are, with a `files.rs` that includes them: `&[(name, cases, answers)]`.
+pub fn answers_folder(workspace: &Workspace) -> PathBuf {
+    workspace.target.join("native-answers")
+}
+
+fn vector_files(folder: &Path) -> Fallible<Vec<PathBuf>> {
+    let mut files = Vec::new();
+    if folder.is_dir() {
+        for entry in fs::read_dir(folder)? {
+            let path = entry?.path();
+            if path
+                .extension()
+                .is_some_and(|extension| extension == "jsonl")
+            {
+                files.push(path);
+            }
+        }
+    }
+    files.sort();
+    Ok(files)
+}
+
+/// Each line's case, as the text it is, and its result.
+fn read_vectors(file: &Path) -> Fallible<Vec<(String, Value)>> {
+    fs::read_to_string(file)?
+        .lines()
+        .enumerate()
+        .map(|(index, line)| {
+            parse_vector(line)
+                .map_err(|error| format!("{}:{}: {error}", file.display(), index + 1).into())
+        })
+        .collect()
+}
+
+fn parse_vector(line: &str) -> Fallible<(String, Value)> {
+    // RawValue keeps the case's text: a re-rendered number would be another input.
+    let mut fields: HashMap<String, Box<RawValue>> = serde_json::from_str(line)?;
+    let case = fields.remove("case").ok_or("no \"case\"")?;
+    let result = fields.remove("result").ok_or("no \"result\"")?;
+    Ok((case.get().to_owned(), serde_json::from_str(result.get())?))
+}
+
+/// What `kvx resolve` answers to these cases, one a line.
+fn resolve(workspace: &Workspace, cases: &str) -> Fallible<String> {
+    let program = workspace.target.join("release/kvx");
+    let mut child = Command::new(&program)
+        .arg("resolve")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("cannot start {}: {error}", program.display()))?;
+    let mut stdin = child.stdin.take().ok_or("kvx has no standard input")?;
+    let cases = cases.to_owned();
+    // From a thread: both pipes are smaller than what goes through them.
+    let writer = thread::spawn(move || stdin.write_all(cases.as_bytes()));
+    let output = child.wait_with_output()?;
+    // A kvx that stopped reading has failed, and its exit status says more than the broken pipe.
+    let written = writer.join().map_err(|_| "the writer to kvx panicked")?;
+    // 1 and 3 say that some case was refused or is not modelled, as some must be.
+    if !matches!(output.status.code(), Some(0 | 1 | 3)) {
+        return Err(format!("kvx resolve ended with {}", output.status).into());
+    }
+    written?;
+    Ok(String::from_utf8(output.stdout)?)
+}
+
+fn mismatches(vectors: &[(String, Value)], answers: &str) -> Fallible<Vec<String>> {
+    let answers: Vec<&str> = answers.lines().collect();
+    if answers.len() != vectors.len() {
+        return Err(format!("{} cases but {} answers", vectors.len(), answers.len()).into());
+    }
+    let mut mismatches = Vec::new();
+    for ((_, want), answer) in vectors.iter().zip(answers) {
+        let got: Value = serde_json::from_str(answer).unwrap_or(Value::Null);
+        let differences = differences(want, &got);
+        if !differences.is_empty() {
+            mismatches.push(format!(
+                "- {}\n    {}",
+                want["id"],
+                differences.join("\n    ")
+            ));
+        }
+    }
+    Ok(mismatches)
+}
+
+/// Every way in which our answer differs from vLLM's. What the vector does not hold is not compared.
+fn differences(want: &Value, got: &Value) -> Vec<String> {
+    if !got.is_object() {
+        return vec!["the answer is no JSON object".into()];
+    }
+    if want["ok"] != got["ok"] {
+        return vec![format!(
+            "ok: want {} ({}) got {} ({})",
+            want["ok"],
+            short(&want["error"]),
+            got["ok"],
+            short(&got["error"])
+        )];
+    }
+    if want["ok"] != Value::Bool(true) {
+        return differing(REFUSAL, want, got);
+    }
+    let mut out = differing(ANSWER, want, got);
+    let optional: Vec<&str> = OPTIONAL
+        .iter()
+        .copied()
+        .filter(|name| got.get(name).is_some())
+        .collect();
+    out.extend(differing(&optional, want, got));
+    for (name, value) in derived(want) {
+        if got[name].as_u64() != Some(value) {
+            out.push(format!("{name}: want {value} got {}", short(&got[name])));
+        }
+    }
+    for (part, names) in ROWS {
+        let Some(want_rows) = want.get(part).and_then(Value::as_array) else {
+            continue;
+        };
+        let got_rows = got
+            .get(part)
+            .and_then(Value::as_array)
+            .map_or(&[][..], Vec::as_slice);
+        if want_rows.len() != got_rows.len() {
+            out.push(format!(
+                "{part}: want {} rows got {}",
+                want_rows.len(),
+                got_rows.len()
+            ));
+            continue;
+        }
+        for (row, (want_row, got_row)) in want_rows.iter().zip(got_rows).enumerate() {
+            out.extend(
+                differing(names, want_row, got_row)
+                    .into_iter()
+                    .map(|difference| format!("{part}[{row}] {difference}")),
+            );
+        }
+    }
+    out
+}
+
+fn differing(names: &[&str], want: &Value, got: &Value) -> Vec<String> {
+    names
+        .iter()
+        .filter_map(|name| Some((name, want.get(name)?, &got[name])))
+        .filter(|(_, want, got)| !same(want, got))
+        .map(|(name, want, got)| format!("{name}: want {} got {}", short(want), short(got)))
+        .collect()
+}
+
+/// Equal, or floats that differ only in their last digits.
+fn same(want: &Value, got: &Value) -> bool {
+    match (want.as_f64(), got.as_f64()) {
+        (Some(want_float), Some(got_float)) if want.is_f64() => {
+            (want_float - got_float).abs() <= 1e-9 * want_float.abs()
+        }
+        _ => want == got,
+    }
+}
+
+/// Two figures that the vector does not print but determines, where all tensors share one allocation.
+fn derived(want: &Value) -> Vec<(&'static str, u64)> {
+    let figures = || {
+        let tensors = want.get("tensors").and_then(Value::as_array);
+        if tensors
+            .is_some_and(|tensors| tensors.iter().any(|tensor| tensor.get("offset").is_none()))
+        {
+            return None;
+        }
+        let groups = want["groups"].as_array()?;
+        let block = want["allocated_bytes"]
+            .as_u64()?
+            .checked_div(want["num_blocks"].as_u64()?)?;
+        let blocks: u64 = groups
+            .iter()
+            .filter_map(|group| group["blocks_per_request"].as_u64())
+            .sum();
+        Some(vec![
+            ("bytes_per_block", block),
+            ("request_bytes", block * blocks),
+        ])
+    };
+    figures().unwrap_or_default()
+}
+
+fn short(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(160) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_case_keeps_its_text() {
+        let (case, result) = parse_vector(
+            r#"{"case": {"id": "x", "args": {"a":1.0, "b" : 1e2}}, "result": {"ok": true}}"#,
+        )
+        .unwrap();
+        assert_eq!(case, r#"{"id": "x", "args": {"a":1.0, "b" : 1e2}}"#);
+        assert_eq!(result, json!({"ok": true}));
+    }
+
+    #[test]
+    fn only_what_the_vector_holds_is_compared() {
+        let want = json!({"ok": true, "num_blocks": 7});
+        assert!(
+            differences(
+                &want,
+                &json!({"ok": true, "num_blocks": 7, "block_size": 256})
+            )
+            .is_empty()
+        );
+        assert_eq!(
+            differences(&want, &json!({"ok": true})),
+            ["num_blocks: want 7 got null"]
+        );
+    }
+
+    #[test]
+    fn a_refusal_is_compared_to_the_letter() {
+        let want =
+            json!({"ok": false, "stage": "config", "error_type": "ValueError", "error": "No."});
+        assert!(differences(&want, &want).is_empty());
+        assert_eq!(
+            differences(
+                &want,
+                &json!({"ok": false, "stage": "config", "error_type": "ValueError", "error": "no."})
+            ),
+            [r#"error: want "No." got "no.""#]
+        );
+        assert_eq!(differences(&want, &json!({"ok": true})).len(), 1);
+        assert_eq!(
+            differences(&want, &Value::Null),
+            ["the answer is no JSON object"]
+        );
+    }
+
+    #[test]
+    fn rows_and_derived_figures_are_compared() {
+        let want = json!({
+            "ok": true, "allocated_bytes": 100, "num_blocks": 10,
+            "groups": [{"kind": "mla", "blocks_per_request": 3}],
+            "tensors": [{"offset": 0}],
+        });
+        let mut got = want.clone();
+        got["bytes_per_block"] = json!(10);
+        got["request_bytes"] = json!(30);
+        assert!(differences(&want, &got).is_empty());
+        got["request_bytes"] = json!(31);
+        got["groups"][0]["kind"] = json!("full");
+        assert_eq!(
+            differences(&want, &got),
+            [
+                "request_bytes: want 30 got 31",
+                r#"groups[0] kind: want "mla" got "full""#
+            ]
+        );
+    }
+
+    #[test]
+    fn floats_may_differ_in_the_last_digit_and_integers_may_not() {
+        assert!(same(&json!(5.56), &json!(5.560_000_000_000_001)));
+        assert!(!same(&json!(5.56), &json!(5.57)));
+        assert!(!same(
+            &json!(10_000_000_000_u64),
+            &json!(10_000_000_001_u64)
+        ));
+    }
+}
