@@ -1,1 +1,37 @@
-//! Every rule of vLLM's KV cache, pure.
+//! What vLLM will do with a KV cache: every rule, pure.
+//!
+//! [`resolve`] takes a [`Request`] (a release, a model's config.json, a GPU,
+//! flags) and returns the [`Resolution`] that vLLM would reach before its first
+//! kernel, or the [`StartupError`] that it would stop with. No I/O, no clock,
+//! no global state, no panic on any input; sizes are checked integers in bytes.
+
+pub mod advice;
+pub mod backend;
+pub mod catalog;
+pub mod config;
+pub mod dtype;
+pub mod error;
+pub mod gpu;
+pub mod layout;
+pub mod matrix;
+pub mod model;
+pub mod notes;
+pub mod plan;
+mod python;
+pub mod release;
+pub mod request;
+pub mod resolution;
+mod resolve;
+pub mod spec;
+pub mod trace;
+pub mod units;
+pub mod value;
+
+pub use dtype::CacheDtype;
+pub use error::{Advice, Outcome, Refusal, Stage, StartupError};
+pub use gpu::{Arch, ComputeCapability, Gpu};
+pub use release::Release;
+pub use request::{EngineArgs, Environment, Flag, Request, Usage};
+pub use resolution::{Note, Resolution};
+pub use resolve::{resolve, resolve_quietly};
+pub use value::Value;

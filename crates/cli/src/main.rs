@@ -1,3 +1,7 @@
 //! `kvx`: the resolver on the command line.
-
-fn main() {}
+use std::io::BufRead as _;
+fn main() {
+    for (number, line) in std::io::stdin().lock().lines().enumerate() {
+        println!("{}", kv_cases::resolve_line(&line.unwrap(), number + 1));
+    }
+}

@@ -1,0 +1,306 @@
+//! Reading a case.
+
+use std::str::FromStr;
+
+use kv_resolver::catalog::{find_gpu, find_model};
+use kv_resolver::release::ReleaseError;
+use kv_resolver::{
+    ComputeCapability, EngineArgs, Environment, Gpu, Refusal, Release, Request, Usage, Value,
+};
+
+/// Config files beyond this size are not read. The largest real one has 90 kB.
+const MOST_CONFIG_BYTES: usize = 32 << 20;
+
+/// Memory of a GPU whose case names none, in GiB: the oracle's.
+const DEFAULT_MEM_GIB: f64 = 80.0;
+
+/// A case that cannot be answered as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CaseError {
+    /// It is not a case.
+    Malformed(String),
+    /// It is one, for which there are no rules.
+    NotModelled(String),
+}
+
+impl CaseError {
+    /// As an answer; a malformed case names its line.
+    pub fn into_refusal(self, number: usize) -> Refusal {
+        match self {
+            Self::Malformed(text) => Refusal::BadCase(format!("line {number}: {text}")),
+            Self::NotModelled(text) => Refusal::NotModelled(text),
+        }
+    }
+
+    /// The text alone.
+    pub fn text(&self) -> &str {
+        match self {
+            Self::Malformed(text) | Self::NotModelled(text) => text,
+        }
+    }
+}
+
+fn malformed<T>(text: impl Into<String>) -> Result<T, CaseError> {
+    Err(CaseError::Malformed(text.into()))
+}
+
+/// Reads JSON.
+pub fn parse_json(text: &str) -> Result<Value, CaseError> {
+    serde_json::from_str(text).map_err(|error| CaseError::Malformed(format!("not JSON: {error}")))
+}
+
+/// Reads a config.json.
+pub fn parse_config(text: &str) -> Result<Value, CaseError> {
+    if text.len() > MOST_CONFIG_BYTES {
+        return malformed(format!(
+            "config.json has {} bytes; {MOST_CONFIG_BYTES} are read at most",
+            text.len()
+        ));
+    }
+    parse_json(text)
+}
+
+/// Reads a case: its id (null if it has none), and the request.
+pub fn parse_case(line: &str) -> (Value, Result<Request, CaseError>) {
+    match parse_json(line) {
+        Ok(case @ Value::Object(_)) => {
+            let id = case.get("id").cloned().unwrap_or_default();
+            let request = request(&case);
+            (id, request)
+        }
+        Ok(other) => (
+            Value::Null,
+            malformed(format!("expected an object, got {}", other.type_name())),
+        ),
+        Err(error) => (Value::Null, Err(error)),
+    }
+}
+
+/// The keys of a case.
+const KEYS: [&str; 9] = [
+    "id",
+    "release",
+    "model",
+    "hf_config",
+    "gpu",
+    "args",
+    "env",
+    "available_memory",
+    "usage",
+];
+
+fn request(case: &Value) -> Result<Request, CaseError> {
+    if let Value::Object(entries) = case {
+        if let Some((key, _)) = entries
+            .iter()
+            .find(|(key, _)| !KEYS.contains(&key.as_str()))
+        {
+            return malformed(format!(
+                "unknown key {key:?}; a case has {}",
+                KEYS.join(", ")
+            ));
+        }
+    }
+    // shapes first: a malformed case is malformed whatever it asks about
+    let gpu = gpu(case)?;
+    let args = args(case)?;
+    let env = env(case)?;
+    let available_memory = available_memory(case)?;
+    let usage = usage(case)?;
+    let release = release(case)?;
+    let hf_config = hf_config(case)?;
+    Ok(Request {
+        release,
+        hf_config,
+        gpu,
+        args,
+        env,
+        available_memory,
+        usage,
+    })
+}
+
+fn release(case: &Value) -> Result<Release, CaseError> {
+    match case.get_set("release") {
+        None => Ok(Release::LATEST),
+        Some(Value::String(text)) => Release::from_str(text).map_err(|error| match error {
+            ReleaseError::NotModelled(_) => CaseError::NotModelled(error.to_string()),
+            ReleaseError::Unknown(_) => CaseError::Malformed(error.to_string()),
+        }),
+        Some(other) => malformed(format!(
+            "release: expected a string, got {}",
+            other.type_name()
+        )),
+    }
+}
+
+fn hf_config(case: &Value) -> Result<Value, CaseError> {
+    match (case.get_set("hf_config"), case.get_set("model")) {
+        (Some(config @ Value::Object(_)), _) => Ok(config.clone()),
+        (Some(other), _) => malformed(format!(
+            "hf_config: expected an object, got {}",
+            other.type_name()
+        )),
+        (None, Some(Value::String(id))) => match find_model(id) {
+            Some(model) => parse_config(model.config_json),
+            None => Err(CaseError::NotModelled(format!(
+                "the model {:?} is not in the catalog; pass its config.json as hf_config",
+                id.chars().take(80).collect::<String>()
+            ))),
+        },
+        (None, Some(other)) => malformed(format!(
+            "model: expected a string, got {}",
+            other.type_name()
+        )),
+        (None, None) => malformed("neither model nor hf_config is given"),
+    }
+}
+
+fn gpu(case: &Value) -> Result<Gpu, CaseError> {
+    match case.get_set("gpu") {
+        None => malformed("no gpu is given"),
+        Some(Value::String(key)) => match find_gpu(key) {
+            Some(gpu) => Ok(gpu.gpu()),
+            None => malformed(format!(
+                "unknown gpu {:?}; `kvx gpus` lists them, and {{\"cc\": [9, 0], \"name\": …, \"mem_gib\": …}} describes another",
+                key.chars().take(40).collect::<String>()
+            )),
+        },
+        Some(described @ Value::Object(_)) => described_gpu(described),
+        Some(other) => malformed(format!(
+            "gpu: expected a key or an object, got {}",
+            other.type_name()
+        )),
+    }
+}
+
+fn described_gpu(gpu: &Value) -> Result<Gpu, CaseError> {
+    let capability = match gpu.get_set("cc") {
+        Some(Value::Array(parts)) => match parts.as_slice() {
+            [major, minor] => small(major).zip(small(minor)),
+            _ => None,
+        },
+        _ => None,
+    };
+    let Some((major, minor)) = capability else {
+        return malformed("gpu: expected \"cc\": [major, minor]");
+    };
+    let name = match gpu.get_set("name") {
+        None => "NVIDIA GPU".to_owned(),
+        Some(Value::String(name)) => name.clone(),
+        Some(other) => {
+            return malformed(format!(
+                "gpu.name: expected a string, got {}",
+                other.type_name()
+            ));
+        }
+    };
+    let gib = match gpu.get_set("mem_gib") {
+        None => DEFAULT_MEM_GIB,
+        #[allow(clippy::cast_precision_loss)] // memory of a GPU
+        Some(Value::Integer(gib)) => *gib as f64,
+        Some(Value::Float(gib)) => *gib,
+        Some(other) => {
+            return malformed(format!(
+                "gpu.mem_gib: expected a number, got {}",
+                other.type_name()
+            ));
+        }
+    };
+    if !(0.0..=1e6).contains(&gib) {
+        return malformed("gpu.mem_gib: expected 0 to 1,000,000 GiB");
+    }
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bounded above
+    let total_memory_bytes = (gib * f64::from(1_u32 << 30)) as u64;
+    Ok(Gpu {
+        name,
+        capability: ComputeCapability::new(major, minor),
+        total_memory_bytes,
+    })
+}
+
+fn small(value: &Value) -> Option<u8> {
+    value
+        .as_integer()
+        .and_then(|number| u8::try_from(number).ok())
+}
+
+fn args(case: &Value) -> Result<EngineArgs, CaseError> {
+    let mut args = EngineArgs::default();
+    match case.get_set("args") {
+        None => {}
+        Some(Value::Object(entries)) => {
+            for (name, value) in entries {
+                args.set_by_name(name, value)
+                    .map_err(|error| CaseError::Malformed(format!("args.{error}")))?;
+            }
+        }
+        Some(other) => {
+            return malformed(format!(
+                "args: expected an object, got {}",
+                other.type_name()
+            ));
+        }
+    }
+    Ok(args)
+}
+
+fn env(case: &Value) -> Result<Environment, CaseError> {
+    let mut env = Environment::default();
+    match case.get_set("env") {
+        None => {}
+        Some(Value::Object(entries)) => {
+            for (name, value) in entries {
+                match value {
+                    Value::Null => {}
+                    Value::String(text) => env.set(name, text),
+                    other => {
+                        return malformed(format!(
+                            "env.{}: expected a string, got {}",
+                            name.chars().take(80).collect::<String>(),
+                            other.type_name()
+                        ));
+                    }
+                }
+            }
+        }
+        Some(other) => {
+            return malformed(format!(
+                "env: expected an object, got {}",
+                other.type_name()
+            ));
+        }
+    }
+    Ok(env)
+}
+
+fn available_memory(case: &Value) -> Result<Option<u64>, CaseError> {
+    match case.get_set("available_memory") {
+        None => Ok(None),
+        Some(value) => match value.as_integer() {
+            // vLLM's profiling may find less than nothing left, and says the same of both
+            Some(bytes) if bytes < 0 => Ok(Some(0)),
+            Some(bytes) => match u64::try_from(bytes) {
+                Ok(bytes) => Ok(Some(bytes)),
+                Err(_) => malformed("available_memory: out of range"),
+            },
+            None => malformed(format!(
+                "available_memory: expected bytes as a whole number, got {}",
+                value.type_name()
+            )),
+        },
+    }
+}
+
+fn usage(case: &Value) -> Result<Usage, CaseError> {
+    match case.get_set("usage") {
+        None => Ok(Usage::Server),
+        Some(Value::String(text)) => text
+            .parse()
+            .or_else(|()| malformed("usage: expected \"server\" or \"llm\"")),
+        Some(other) => malformed(format!(
+            "usage: expected a string, got {}",
+            other.type_name()
+        )),
+    }
+}

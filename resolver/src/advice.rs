@@ -1,0 +1,203 @@
+//! What to change: only what has been tried on the same request and works.
+
+use crate::dtype::CacheDtype;
+use crate::error::{Advice, Outcome, Refusal, Stage};
+use crate::gpu::Arch;
+use crate::request::{Flag, Request};
+use crate::resolution::Resolution;
+use crate::resolve::resolve_quietly;
+
+/// Spellings to suggest, plainest first.
+const DTYPES: [CacheDtype; 2] = [CacheDtype::Auto, CacheDtype::Fp8];
+
+/// Tries changes and keeps what works.
+pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
+    let mut advice = Vec::new();
+    match refusal {
+        Refusal::NotModelled(_) | Refusal::BadCase(_) | Refusal::TooLarge => {}
+        Refusal::PackedNeedsFp8(dtype) | Refusal::PackedAssertsFp8(dtype) => {
+            dtypes(request, &mut advice);
+            another_backend(request, *dtype, &mut advice);
+        }
+        Refusal::NotADeepseekV4Backend(_) => drop_backend(request, &mut advice),
+        Refusal::ZeroDivision => without(request, Flag::BlockSize, &mut advice),
+        Refusal::WindowUnderDcp => {
+            without(request, Flag::DecodeContextParallelSize, &mut advice);
+        }
+        Refusal::PromotedSpecField(_) => {
+            without(request, Flag::DisableHybridKvCacheManager, &mut advice);
+        }
+        Refusal::NoMemory | Refusal::NothingToAutoFit => advice.push(Advice {
+            text: "Nothing is left for the KV cache: more GPUs (tensor_parallel_size), a higher \
+                   gpu_memory_utilization or a smaller max_num_batched_tokens leave more."
+                .to_owned(),
+            set: Vec::new(),
+        }),
+        Refusal::RequestDoesNotFit {
+            estimated_max_len, ..
+        } => shorter(request, *estimated_max_len, &mut advice),
+        Refusal::Raised { stage, .. } => {
+            if *stage == Stage::Config || *stage == Stage::Args {
+                if request.args.kv_cache_dtype.is_some() {
+                    dtypes(request, &mut advice);
+                }
+                for flag in [
+                    Flag::AttentionBackend,
+                    Flag::MaxModelLen,
+                    Flag::BlockSize,
+                    Flag::GpuMemoryUtilization,
+                    Flag::MaxNumSeqs,
+                    Flag::MaxNumBatchedTokens,
+                    Flag::DecodeContextParallelSize,
+                ] {
+                    if advice.is_empty() {
+                        without(request, flag, &mut advice);
+                    }
+                }
+            }
+            if advice.is_empty() {
+                tensor_parallel(request, &mut advice);
+            }
+        }
+    }
+    advice
+}
+
+/// The answer with some flags changed, if it starts and is known to.
+fn attempt(request: &Request, change: impl FnOnce(&mut Request)) -> Option<Resolution> {
+    let mut changed = request.clone();
+    change(&mut changed);
+    if changed == *request {
+        return None;
+    }
+    resolve_quietly(&changed)
+        .ok()
+        .filter(|resolution| resolution.outcome != Outcome::Unverified)
+}
+
+fn dtypes(request: &Request, advice: &mut Vec<Advice>) {
+    for dtype in DTYPES {
+        let found = attempt(request, |changed| {
+            changed.args.kv_cache_dtype = Some(dtype.as_str().to_owned());
+        });
+        if let Some(resolution) = found {
+            let becomes = if resolution.cache_dtype == dtype {
+                "works".to_owned()
+            } else {
+                format!("becomes {}", resolution.cache_dtype)
+            };
+            advice.push(Advice {
+                text: format!(
+                    "--kv-cache-dtype {dtype} {becomes} on this GPU ({} bytes per further token).",
+                    resolution.marginal_bytes_per_token.as_f64()
+                ),
+                set: vec![(Flag::KvCacheDtype.name(), dtype.as_str().to_owned())],
+            });
+            return;
+        }
+    }
+}
+
+/// Another backend for the dtype that was asked; where there is none, it says
+/// so, for vLLM's own message suggests one.
+fn another_backend(request: &Request, dtype: CacheDtype, advice: &mut Vec<Advice>) {
+    let candidates = ["FLASHINFER_MLA_SPARSE_DSV4", "FLASHMLA_SPARSE_DSV4"];
+    for backend in candidates {
+        let found = attempt(request, |changed| {
+            changed.args.attention_backend = Some(backend.to_owned());
+        });
+        if found.is_some() {
+            advice.push(Advice {
+                text: format!("--attention-backend {backend} takes {dtype} on this GPU."),
+                set: vec![(Flag::AttentionBackend.name(), backend.to_owned())],
+            });
+            return;
+        }
+    }
+    let arch = request.gpu.capability.arch();
+    advice.push(Advice {
+        text: format!(
+            "No attention backend takes {dtype} for DeepSeek V4 on {}{}.",
+            arch.map_or_else(|| "this GPU".to_owned(), |arch: Arch| arch.to_string()),
+            if matches!(dtype, CacheDtype::Bfloat16 | CacheDtype::Auto) {
+                ", whatever vLLM's message suggests"
+            } else {
+                ""
+            }
+        ),
+        set: Vec::new(),
+    });
+}
+
+fn drop_backend(request: &Request, advice: &mut Vec<Advice>) {
+    without(request, Flag::AttentionBackend, advice);
+    let backend = "FLASHINFER_MLA_SPARSE_DSV4";
+    let found = attempt(request, |changed| {
+        changed.args.attention_backend = Some(backend.to_owned());
+    });
+    if found.is_some() {
+        advice.push(Advice {
+            text: format!("--attention-backend {backend} works on this GPU."),
+            set: vec![(Flag::AttentionBackend.name(), backend.to_owned())],
+        });
+    }
+}
+
+/// The same request without one flag.
+fn without(request: &Request, flag: Flag, advice: &mut Vec<Advice>) {
+    let found = attempt(request, |changed| {
+        // null is always taken
+        let _ = changed.args.set(flag, &crate::value::Value::Null);
+    });
+    if found.is_some() {
+        advice.push(Advice {
+            text: format!("Leave {} out.", flag.option()),
+            set: vec![(flag.name(), String::new())],
+        });
+    }
+}
+
+fn shorter(request: &Request, longest: u64, advice: &mut Vec<Advice>) {
+    if longest > 0 {
+        let found = attempt(request, |changed| {
+            changed.args.max_model_len = i64::try_from(longest).ok();
+        });
+        if found.is_some() {
+            advice.push(Advice {
+                text: format!("--max-model-len {longest} is the longest that fits."),
+                set: vec![(Flag::MaxModelLen.name(), longest.to_string())],
+            });
+        }
+    }
+    // windows and states are reserved for what is in flight
+    for tokens in [2048_i64, 1024, 512] {
+        let found = attempt(request, |changed| {
+            changed.args.max_num_batched_tokens = Some(tokens);
+        });
+        if found.is_some() {
+            advice.push(Advice {
+                text: format!(
+                    "--max-num-batched-tokens {tokens} keeps the length: less is reserved for \
+                     tokens in flight."
+                ),
+                set: vec![(Flag::MaxNumBatchedTokens.name(), tokens.to_string())],
+            });
+            return;
+        }
+    }
+}
+
+fn tensor_parallel(request: &Request, advice: &mut Vec<Advice>) {
+    let fitting = [8_i64, 4, 2, 1].into_iter().find(|size| {
+        let found = attempt(request, |changed| {
+            changed.args.tensor_parallel_size = Some(*size);
+        });
+        found.is_some()
+    });
+    if let Some(size) = fitting {
+        advice.push(Advice {
+            text: format!("--tensor-parallel-size {size} works."),
+            set: vec![(Flag::TensorParallelSize.name(), size.to_string())],
+        });
+    }
+}

@@ -1,0 +1,55 @@
+//! Attention backends: their names, and which one a layer gets.
+
+pub mod deepseek_v4;
+pub mod registry;
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+pub use registry::AttentionBackend;
+
+use crate::error::{Refusal, Stage};
+use crate::release::Profile;
+
+impl AttentionBackend {
+    /// Reads `--attention-backend`; `None` is automatic.
+    /// Mirrors `vllm/config/attention.py` `AttentionConfig.validate_backend_before`.
+    pub(crate) fn parse(name: &str, profile: &Profile) -> Result<Option<Self>, Refusal> {
+        if name.to_lowercase() == "auto" {
+            return Ok(None);
+        }
+        let upper = name.to_uppercase();
+        let known = profile
+            .attention_backends
+            .iter()
+            .find(|backend| backend.as_str() == upper);
+        known.copied().map(Some).ok_or_else(|| {
+            let names: Vec<&str> = profile
+                .attention_backends
+                .iter()
+                .map(|backend| backend.as_str())
+                .collect();
+            Refusal::raised(
+                Stage::Config,
+                "ValueError",
+                format!(
+                    "Unknown attention backend: '{upper}'. Valid options are: {}",
+                    names.join(", ")
+                ),
+            )
+        })
+    }
+}
+
+impl fmt::Display for AttentionBackend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for AttentionBackend {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}

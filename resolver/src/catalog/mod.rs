@@ -1,0 +1,133 @@
+//! GPUs and models that need not be described by hand.
+
+mod gpus;
+
+pub use gpus::GPUS;
+
+use crate::gpu::{ComputeCapability, Gpu};
+
+const MIB: u64 = 1 << 20;
+
+/// A GPU of the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CatalogGpu {
+    /// The key in cases and URLs.
+    pub key: &'static str,
+    /// Shorter keys.
+    pub aliases: &'static [&'static str],
+    /// The driver's name.
+    pub name: &'static str,
+    /// The name for people.
+    pub label: &'static str,
+    /// Compute capability.
+    pub capability: ComputeCapability,
+    /// NVML's total memory in MiB, as nvidia-smi prints it.
+    pub nvml_total_mib: u64,
+    /// Whether that figure is inferred.
+    pub nvml_inferred: bool,
+    /// Whether the compute capability is inferred.
+    pub capability_inferred: bool,
+    /// torch's total memory in MiB, where a log shows it.
+    pub torch_total_mib: Option<u64>,
+    /// The vendor's figure in GB.
+    pub vendor_memory_gb: Option<u64>,
+}
+
+impl CatalogGpu {
+    /// As the resolver takes it.
+    pub fn gpu(&self) -> Gpu {
+        Gpu {
+            name: self.name.to_owned(),
+            capability: self.capability,
+            total_memory_bytes: self.nvml_total_mib * MIB,
+        }
+    }
+}
+
+/// The GPU of this key or alias, whatever its case.
+pub fn find_gpu(key: &str) -> Option<&'static CatalogGpu> {
+    let key = key.trim().to_ascii_lowercase();
+    GPUS.iter()
+        .find(|gpu| gpu.key == key || gpu.aliases.contains(&key.as_str()))
+}
+
+/// A model of the catalog.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CatalogModel {
+    /// Its Hugging Face id.
+    pub id: &'static str,
+    /// Its config.json.
+    pub config_json: &'static str,
+}
+
+/// Real config.json files, as public packages of model configurations carry them.
+pub const MODELS: [CatalogModel; 4] = [
+    CatalogModel {
+        id: "deepseek-ai/DeepSeek-V4-Flash",
+        config_json: include_str!("models/deepseek-ai--DeepSeek-V4-Flash.json"),
+    },
+    CatalogModel {
+        id: "deepseek-ai/DeepSeek-V4-Pro",
+        config_json: include_str!("models/deepseek-ai--DeepSeek-V4-Pro.json"),
+    },
+    CatalogModel {
+        id: "nvidia/DeepSeek-V4-Flash-NVFP4",
+        config_json: include_str!("models/nvidia--DeepSeek-V4-Flash-NVFP4.json"),
+    },
+    CatalogModel {
+        id: "nvidia/DeepSeek-V4-Pro-NVFP4",
+        config_json: include_str!("models/nvidia--DeepSeek-V4-Pro-NVFP4.json"),
+    },
+];
+
+/// The model of this id, whatever its case.
+pub fn find_model(id: &str) -> Option<&'static CatalogModel> {
+    let id = id.trim();
+    MODELS
+        .iter()
+        .find(|model| model.id.eq_ignore_ascii_case(id))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn every_row_is_whole_and_unique() {
+        let mut keys = HashSet::new();
+        for gpu in &GPUS {
+            assert!(gpu.capability.arch().is_some(), "{}", gpu.key);
+            assert!(gpu.name.starts_with("NVIDIA "), "{}", gpu.key);
+            assert!(!gpu.label.is_empty(), "{}", gpu.key);
+            for key in gpu.aliases.iter().chain([&gpu.key]) {
+                assert!(keys.insert(*key), "{key} twice");
+                assert_eq!(find_gpu(key), Some(gpu));
+                assert_eq!(**key, key.to_ascii_lowercase(), "{key}");
+            }
+            // torch sees a little less than NVML, never more
+            if let Some(torch) = gpu.torch_total_mib {
+                assert!(torch <= gpu.nvml_total_mib, "{}", gpu.key);
+                assert!(torch * 100 >= gpu.nvml_total_mib * 96, "{}", gpu.key);
+            }
+            // a vendor's GB lie between 10^9 bytes and GiB
+            if let Some(vendor) = gpu.vendor_memory_gb {
+                let gib = gpu.nvml_total_mib / 1024;
+                assert!(gib <= vendor && vendor * 9 <= gib * 10, "{}", gpu.key);
+            }
+        }
+    }
+
+    #[test]
+    fn models_are_found_by_id() {
+        for model in &MODELS {
+            assert_eq!(find_model(model.id), Some(model));
+        }
+        assert_eq!(
+            find_model("deepseek-ai/deepseek-v4-flash").map(|model| model.id),
+            Some("deepseek-ai/DeepSeek-V4-Flash")
+        );
+        assert_eq!(find_model("no/such"), None);
+    }
+}

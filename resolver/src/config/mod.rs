@@ -1,0 +1,133 @@
+//! What vLLM fills in, and what it checks before it builds anything, in its
+//! own order. Mirrors `vllm/engine/arg_utils.py` `EngineArgs.create_engine_config`
+//! and the classes under `vllm/config/`.
+
+mod batch;
+mod checks;
+
+use crate::backend::AttentionBackend;
+use crate::dtype::CacheDtype;
+use crate::error::{Refusal, Stage};
+use crate::model::Model;
+use crate::request::Request;
+use crate::trace::Trace;
+use crate::units::mul;
+
+/// `CacheConfig.gpu_memory_utilization`
+const DEFAULT_GPU_MEMORY_UTILIZATION: f64 = 0.92;
+
+/// The settled configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub struct EngineConfig {
+    /// As asked; the model may write back another.
+    pub cache_dtype: CacheDtype,
+    /// Ranks that share each layer.
+    pub tensor_parallel_size: u64,
+    /// Ranks that share one request's KV in decoding.
+    pub decode_context_parallel_size: u64,
+    /// Tokens of the longest request.
+    pub max_model_len: u64,
+    /// Whether `max_model_len` is to be shortened to what fits.
+    pub auto_fit: bool,
+    /// Tokens in one step.
+    pub max_num_batched_tokens: u64,
+    /// Requests in one step.
+    pub max_num_seqs: u64,
+    /// Steps in flight.
+    pub max_concurrent_batches: u64,
+    /// Tokens that may be scheduled and not yet settled.
+    pub max_in_flight_tokens: u64,
+    /// Tokens in a block, if the user says so.
+    pub block_size: Option<u64>,
+    /// The backend that the user chose.
+    pub attention_backend: Option<AttentionBackend>,
+    /// Fraction of the GPU that vLLM may fill.
+    pub gpu_memory_utilization: f64,
+    /// Blocks to allocate, whatever fits.
+    pub num_gpu_blocks_override: Option<i64>,
+    /// Windows are to be kept as if they were full attention.
+    pub disable_hybrid_kv_cache_manager: bool,
+}
+
+/// Runs vLLM's checks in its order and fills in what the user leaves open.
+pub(crate) fn build(
+    request: &Request,
+    model: &Model,
+    trace: &mut Trace,
+) -> Result<EngineConfig, Refusal> {
+    let args = &request.args;
+    let profile = request.release.profile();
+
+    checks::model_dtype(request, model)?;
+    let (max_model_len, auto_fit) = checks::max_model_len(request, model)?;
+    trace.step(
+        Stage::Config,
+        "vllm/config/model.py",
+        "_get_and_verify_max_len",
+        || match args.max_model_len {
+            None => format!("max_model_len is the model's own, {max_model_len}"),
+            Some(-1) => format!("max_model_len starts at the model's own, {max_model_len}, and is shortened to what fits"),
+            Some(_) => format!("max_model_len is {max_model_len}, as asked"),
+        },
+    );
+    checks::cache_fields(args)?;
+    let cache_dtype = checks::cache_dtype(args, profile)?;
+    checks::parallel(args)?;
+    let batch = batch::limits(request, max_model_len);
+    let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch)?;
+    trace.step(
+        Stage::Config,
+        "vllm/engine/arg_utils.py",
+        "EngineArgs.get_batch_defaults",
+        || batch::explain(request, &batch),
+    );
+    let attention_backend = args
+        .attention_backend
+        .as_deref()
+        .map(|name| AttentionBackend::parse(name, profile))
+        .transpose()?
+        .flatten();
+    checks::float_cache(cache_dtype, profile)?;
+    checks::heads(args, model)?;
+    checks::nvfp4_with_mla(cache_dtype, profile)?;
+
+    let async_scheduling = args.async_scheduling.unwrap_or(true);
+    let max_concurrent_batches = if async_scheduling { 2 } else { 1 };
+    let max_in_flight_tokens = mul(max_concurrent_batches, max_num_batched_tokens)?;
+    trace.step(
+        Stage::Config,
+        "vllm/config/vllm.py",
+        "VllmConfig.max_in_flight_tokens",
+        || {
+            format!(
+                "{max_in_flight_tokens} tokens may be in flight: {max_concurrent_batches} × {max_num_batched_tokens} \
+                 (async scheduling {})",
+                if async_scheduling { "on" } else { "off" }
+            )
+        },
+    );
+
+    Ok(EngineConfig {
+        cache_dtype,
+        tensor_parallel_size: or_one(args.tensor_parallel_size),
+        decode_context_parallel_size: or_one(args.decode_context_parallel_size),
+        max_model_len,
+        auto_fit,
+        max_num_batched_tokens,
+        max_num_seqs,
+        max_concurrent_batches,
+        max_in_flight_tokens,
+        block_size: args.block_size.and_then(|size| u64::try_from(size).ok()),
+        attention_backend,
+        gpu_memory_utilization: args
+            .gpu_memory_utilization
+            .unwrap_or(DEFAULT_GPU_MEMORY_UTILIZATION),
+        num_gpu_blocks_override: args.num_gpu_blocks_override,
+        disable_hybrid_kv_cache_manager: args.disable_hybrid_kv_cache_manager.unwrap_or(false),
+    })
+}
+
+/// A size that the checks have found to be at least 1.
+fn or_one(size: Option<i64>) -> u64 {
+    size.and_then(|size| u64::try_from(size).ok()).unwrap_or(1)
+}

@@ -1,0 +1,171 @@
+//! The order of the physical dimensions: layer, block, head, state, content.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::error::{Refusal, Stage};
+use crate::trace::Trace;
+
+/// A permutation of `[L, B, H, N, C]`, outermost first.
+/// Mirrors `vllm/v1/kv_cache_layout.py` `KVCacheLayout`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs)] // each is spelled as it is
+pub enum KvCacheLayout {
+    Lbhnc,
+    Lbnhc,
+    Lhbnc,
+    Blhnc,
+    Blnhc,
+    Bhlnc,
+}
+
+impl KvCacheLayout {
+    /// vLLM's name.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Lbhnc => "LBHNC",
+            Self::Lbnhc => "LBNHC",
+            Self::Lhbnc => "LHBNC",
+            Self::Blhnc => "BLHNC",
+            Self::Blnhc => "BLNHC",
+            Self::Bhlnc => "BHLNC",
+        }
+    }
+
+    /// Whether all layers' pages of a block lie side by side.
+    pub const fn is_block_outermost(self) -> bool {
+        match self {
+            Self::Blhnc | Self::Blnhc | Self::Bhlnc => true,
+            Self::Lbhnc | Self::Lbnhc | Self::Lhbnc => false,
+        }
+    }
+
+    /// Reads the environment variable's spelling, with its older names.
+    const fn from_spelling(spelling: LayoutSpelling) -> Self {
+        match spelling {
+            LayoutSpelling::Layout(layout) => layout,
+            LayoutSpelling::Nhd => Self::Lbnhc,
+            LayoutSpelling::Hnd => Self::Lbhnc,
+        }
+    }
+}
+
+impl fmt::Display for KvCacheLayout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for KvCacheLayout {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+#[derive(Clone, Copy)]
+enum LayoutSpelling {
+    Layout(KvCacheLayout),
+    Nhd,
+    Hnd,
+}
+
+impl LayoutSpelling {
+    /// In the order of vLLM's message. Mirrors `vllm/envs.py`.
+    const ALL: [Self; 8] = [
+        Self::Layout(KvCacheLayout::Lbnhc),
+        Self::Layout(KvCacheLayout::Lbhnc),
+        Self::Layout(KvCacheLayout::Lhbnc),
+        Self::Nhd,
+        Self::Hnd,
+        Self::Layout(KvCacheLayout::Blhnc),
+        Self::Layout(KvCacheLayout::Blnhc),
+        Self::Layout(KvCacheLayout::Bhlnc),
+    ];
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Layout(layout) => layout.as_str(),
+            Self::Nhd => "NHD",
+            Self::Hnd => "HND",
+        }
+    }
+}
+
+/// A list of names as Python prints it.
+fn python_list<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let quoted: Vec<String> = names.map(|name| format!("'{name}'")).collect();
+    format!("[{}]", quoted.join(", "))
+}
+
+/// Picks the layout for the whole model.
+///
+/// `candidates` is what every backend supports, most preferred first.
+/// Mirrors `vllm/v1/attention/backends/utils.py` `resolve_kv_cache_layout`.
+pub(crate) fn resolve(
+    requested: Option<&str>,
+    candidates: &[KvCacheLayout],
+    trace: &mut Trace,
+) -> Result<KvCacheLayout, Refusal> {
+    let raise = |message| Err(Refusal::raised(Stage::Plan, "ValueError", message));
+    let layout = if let Some(text) = requested {
+        let Some(spelling) = LayoutSpelling::ALL.into_iter().find(|s| s.as_str() == text) else {
+            return raise(format!(
+                "Invalid value '{text}' for VLLM_KV_CACHE_LAYOUT. Valid options: {}.",
+                python_list(LayoutSpelling::ALL.iter().map(|s| s.as_str()))
+            ));
+        };
+        let layout = KvCacheLayout::from_spelling(spelling);
+        if !candidates.contains(&layout) {
+            return raise(format!(
+                "VLLM_KV_CACHE_LAYOUT={text} does not satisfy every supported set; valid \
+                 layouts: {}.",
+                python_list(candidates.iter().map(|layout| layout.as_str()))
+            ));
+        }
+        layout
+    } else {
+        let Some(layout) = candidates.first() else {
+            return Err(Refusal::not_modelled(
+                "no KV cache layout satisfies every backend",
+            ));
+        };
+        *layout
+    };
+    trace.step(
+        Stage::Plan,
+        "vllm/v1/attention/backends/utils.py",
+        "resolve_kv_cache_layout",
+        || {
+            format!(
+                "the KV cache layout is {layout}, of {}",
+                python_list(candidates.iter().map(|layout| layout.as_str()))
+            )
+        },
+    );
+    Ok(layout)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V4: [KvCacheLayout; 2] = [KvCacheLayout::Blhnc, KvCacheLayout::Blnhc];
+
+    #[test]
+    fn the_variable_is_held_against_the_candidates() {
+        let ask = |text| resolve(text, &V4, &mut Trace::silent());
+        assert_eq!(ask(None), Ok(KvCacheLayout::Blhnc));
+        assert_eq!(ask(Some("BLNHC")), Ok(KvCacheLayout::Blnhc));
+        assert_eq!(
+            ask(Some("NHD")).unwrap_err().to_string(),
+            "VLLM_KV_CACHE_LAYOUT=NHD does not satisfy every supported set; valid layouts: \
+             ['BLHNC', 'BLNHC']."
+        );
+        assert_eq!(
+            ask(Some("XYZ")).unwrap_err().to_string(),
+            "Invalid value 'XYZ' for VLLM_KV_CACHE_LAYOUT. Valid options: ['LBNHC', 'LBHNC', \
+             'LHBNC', 'NHD', 'HND', 'BLHNC', 'BLNHC', 'BHLNC']."
+        );
+    }
+}

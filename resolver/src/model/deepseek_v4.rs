@@ -1,0 +1,206 @@
+//! DeepSeek V4: sparse MLA whose older tokens are compressed 4:1 or 128:1,
+//! beside a short window of whole ones.
+
+use super::fields::{array, integer, wrong_type};
+use super::{ModelError, clip};
+use crate::value::Value;
+
+/// Decoder layers beyond any model.
+const MOST_LAYERS: u64 = 1024;
+/// Heads, head sizes and windows beyond any model.
+const MOST_WIDTH: u64 = 1 << 16;
+/// Context length beyond any model, in tokens.
+const MOST_TOKENS: u64 = 1 << 32;
+
+/// How a layer keeps tokens older than its window.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Compression {
+    /// `0`: not at all.
+    None,
+    /// `4`: sparse, chosen by an indexer.
+    C4,
+    /// `128`: dense.
+    C128,
+}
+
+impl Compression {
+    /// Tokens that one stored state covers.
+    pub const fn ratio(self) -> u64 {
+        match self {
+            Self::None => 1,
+            Self::C4 => 4,
+            Self::C128 => 128,
+        }
+    }
+}
+
+/// The facts that the KV cache follows from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DeepseekV4 {
+    /// Query heads.
+    pub num_attention_heads: u64,
+    /// Elements of a KV row: NoPE and RoPE together.
+    pub head_dim: u64,
+    /// Window in tokens.
+    pub sliding_window: u64,
+    /// Elements of an indexer key.
+    pub index_head_dim: u64,
+    /// Longest sequence in tokens.
+    pub max_position_embeddings: u64,
+    /// `torch_dtype` or `dtype`, if config.json says.
+    pub dtype: Option<String>,
+    /// Each decoder layer's compression.
+    pub layers: Vec<Compression>,
+}
+
+impl DeepseekV4 {
+    /// Mirrors transformers' `DeepseekV4Config`, as vLLM reads it.
+    pub fn from_config(config: &Value) -> Result<Self, ModelError> {
+        if config
+            .get_set("vision_n_layers")
+            .is_some_and(|layers| layers.as_integer() != Some(0))
+        {
+            return Err(ModelError::Unmodelled(
+                "the vision variant of DeepSeek V4 (vision_n_layers) is not modelled yet".into(),
+            ));
+        }
+        let layers = layers(config)?;
+        if !layers.contains(&Compression::C4) {
+            return Err(ModelError::Unmodelled(
+                "a DeepSeek V4 without 4:1 layers (and so without an indexer) is not modelled"
+                    .into(),
+            ));
+        }
+        let head_dim = integer(config, "head_dim", 1, MOST_WIDTH)?;
+        // the packed slot of 584 bytes is 448 + 128 + 8, for this size only
+        if head_dim != 512 {
+            return Err(ModelError::Unmodelled(format!(
+                "`head_dim` is {head_dim}; DeepSeek V4 is modelled with 512 only, which its packed slot is made for"
+            )));
+        }
+        let index_head_dim = integer(config, "index_head_dim", 1, MOST_WIDTH)?;
+        if index_head_dim != 128 {
+            return Err(ModelError::Unmodelled(format!(
+                "`index_head_dim` is {index_head_dim}; DeepSeek V4 is modelled with 128 only"
+            )));
+        }
+        Ok(Self {
+            num_attention_heads: integer(config, "num_attention_heads", 1, MOST_WIDTH)?,
+            head_dim,
+            sliding_window: integer(config, "sliding_window", 1, MOST_WIDTH)?,
+            index_head_dim,
+            max_position_embeddings: integer(config, "max_position_embeddings", 1, MOST_TOKENS)?,
+            dtype: dtype(config)?,
+            layers,
+        })
+    }
+}
+
+fn dtype(config: &Value) -> Result<Option<String>, ModelError> {
+    for field in ["dtype", "torch_dtype"] {
+        match config.get_set(field) {
+            None => {}
+            Some(Value::String(name)) => return Ok(Some(clip(name))),
+            Some(_) => return Err(wrong_type(field, "a string", config)),
+        }
+    }
+    Ok(None)
+}
+
+/// `layer_types` counts before `compress_ratios`, which older files carry, with
+/// an entry for the draft layer that is cut off.
+fn layers(config: &Value) -> Result<Vec<Compression>, ModelError> {
+    for field in ["compress_rates", "compress_rate_csa", "compress_rate_hca"] {
+        if config.get_set(field).is_some() {
+            return Err(ModelError::Unmodelled(format!(
+                "`{field}` is set; only the rates 4 and 128 are modelled"
+            )));
+        }
+    }
+    let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
+    let (field, entries) = match array(config, "layer_types")? {
+        Some(entries) => ("layer_types", entries),
+        None => (
+            "compress_ratios",
+            array(config, "compress_ratios")?.ok_or(ModelError::Missing("compress_ratios"))?,
+        ),
+    };
+    let count = usize::try_from(count).unwrap_or(usize::MAX);
+    if entries.len() < count {
+        return Err(ModelError::Unmodelled(format!(
+            "`num_hidden_layers` is {count}, but `{field}` has {} entries",
+            entries.len()
+        )));
+    }
+    entries
+        .iter()
+        .take(count)
+        .map(|entry| {
+            let compression = match entry {
+                Value::Integer(0) => Some(Compression::None),
+                Value::Integer(4) => Some(Compression::C4),
+                Value::Integer(128) => Some(Compression::C128),
+                Value::String(name) => match name.as_str() {
+                    "sliding_attention" => Some(Compression::None),
+                    "compressed_sparse_attention" => Some(Compression::C4),
+                    "heavily_compressed_attention" => Some(Compression::C128),
+                    _ => None,
+                },
+                _ => None,
+            };
+            compression.ok_or_else(|| {
+                ModelError::Unmodelled(format!(
+                    "`{field}` has an entry that is none of 0, 4 and 128 (or their layer types)"
+                ))
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn config(ratios: &[i128]) -> Value {
+        let number = |value| Value::Integer(value);
+        Value::Object(
+            [
+                ("num_hidden_layers", number(3)),
+                ("num_attention_heads", number(64)),
+                ("head_dim", number(512)),
+                ("sliding_window", number(128)),
+                ("index_head_dim", number(128)),
+                ("max_position_embeddings", number(1 << 20)),
+                (
+                    "compress_ratios",
+                    Value::Array(ratios.iter().copied().map(number).collect()),
+                ),
+            ]
+            .map(|(key, value)| (key.to_owned(), value))
+            .into(),
+        )
+    }
+
+    #[test]
+    fn draft_layers_are_cut_off() {
+        let model = DeepseekV4::from_config(&config(&[0, 4, 128, 0])).unwrap();
+        assert_eq!(
+            model.layers,
+            [Compression::None, Compression::C4, Compression::C128]
+        );
+    }
+
+    #[test]
+    fn bad_schedules_are_refused() {
+        for (ratios, part) in [
+            (&[0, 4][..], "has 2 entries"),
+            (&[0, 4, 8], "none of 0, 4 and 128"),
+            (&[0, 0, 128], "without 4:1 layers"),
+        ] {
+            let error = DeepseekV4::from_config(&config(ratios))
+                .unwrap_err()
+                .to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Which layers share a block table.
+//! Mirrors `get_kv_cache_groups` and what it calls, in
+//! `vllm/v1/core/kv_cache_planning.py` (`kv_cache_utils.py` through 0.31).
+
+use super::packing;
+use crate::config::EngineConfig;
+use crate::error::{Refusal, Stage};
+use crate::release::Profile;
+use crate::spec::{Layer, LayerSpec, Layers, SpecKind};
+use crate::trace::Trace;
+use crate::units::mul;
+
+pub(super) const FILE: &str = "vllm/v1/core/kv_cache_planning.py";
+
+/// Layers that share a block table, in the order of their pages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Group {
+    pub layers: Vec<Layer>,
+}
+
+impl Group {
+    /// The layers by spec, in order of first appearance: pages of one shape
+    /// lie together.
+    pub(crate) fn by_spec(&self) -> Vec<(usize, Vec<Layer>)> {
+        let mut shapes: Vec<(usize, Vec<Layer>)> = Vec::new();
+        for layer in &self.layers {
+            match shapes.iter_mut().find(|(spec, _)| *spec == layer.spec) {
+                Some((_, layers)) => layers.push(*layer),
+                None => shapes.push((layer.spec, vec![*layer])),
+            }
+        }
+        shapes
+    }
+}
+
+/// Groups the layers; with the hybrid manager off, `layers` is changed to what
+/// is then allocated.
+pub(super) fn split(
+    layers: &mut Layers,
+    config: &EngineConfig,
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<Vec<Group>, Refusal> {
+    if config.disable_hybrid_kv_cache_manager {
+        promote(layers, profile, trace)?;
+    }
+    let first = layers.list.first().map(|layer| *layers.spec(*layer));
+    let one_type = first.is_some_and(|first| layers.specs.iter().all(|spec| first.same_type(spec)));
+    let groups = if one_type {
+        vec![Group {
+            layers: layers.list.clone(),
+        }]
+    } else {
+        packing::pack(layers, profile)?
+    };
+    trace.step(Stage::Plan, FILE, "get_kv_cache_groups", || {
+        let sizes: Vec<String> = groups
+            .iter()
+            .map(|group| {
+                let roles: Vec<String> = group
+                    .by_spec()
+                    .iter()
+                    .map(|(spec, members)| {
+                        format!("{} {}", members.len(), layers.specs[*spec].role.label())
+                    })
+                    .collect();
+                roles.join(" + ")
+            })
+            .collect();
+        format!(
+            "{} layers with a cache form {} groups: {}",
+            layers.list.len(),
+            groups.len(),
+            sizes.join("; ")
+        )
+    });
+    Ok(groups)
+}
+
+/// `--disable-hybrid-kv-cache-manager`: windows are allocated as if they were
+/// full attention. Mirrors `_promote_local_kv_cache_specs`.
+fn promote(layers: &mut Layers, profile: &Profile, trace: &mut Trace) -> Result<(), Refusal> {
+    if let Some(field) = profile.promotion_fails_on {
+        return Err(Refusal::PromotedSpecField(field));
+    }
+    let mut full = layers
+        .specs
+        .iter()
+        .filter(|spec| spec.kind == SpecKind::MlaAttention)
+        .map(|spec| spec.block_size);
+    let Some(block_size) = full.next() else {
+        return Err(Refusal::not_modelled(
+            "disable_hybrid_kv_cache_manager without full-attention layers is not modelled",
+        ));
+    };
+    for spec in &mut layers.specs {
+        if spec.kind == SpecKind::SlidingWindowMla {
+            *spec = promoted(*spec, block_size)?;
+        }
+    }
+    trace.step(Stage::Plan, FILE, "_promote_local_kv_cache_specs", || {
+        format!("the hybrid manager is off: windows and states get blocks of {block_size} tokens for every token")
+    });
+    Ok(())
+}
+
+fn promoted(spec: LayerSpec, block_size: u64) -> Result<LayerSpec, Refusal> {
+    let page_size_padded = match spec.page_size_padded {
+        None => None,
+        Some(padded) => {
+            let scaled = mul(spec.unpadded_page_size_bytes()?, block_size)?
+                .checked_div(spec.block_size)
+                .ok_or(Refusal::ZeroDivision)?;
+            Some(padded.max(scaled))
+        }
+    };
+    LayerSpec {
+        kind: SpecKind::MlaAttention,
+        block_size,
+        page_size_padded,
+        ..spec
+    }
+    .aligned()
+}

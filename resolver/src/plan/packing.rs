@@ -1,0 +1,178 @@
+//! Packing: layers of different page sizes, side by side in one block.
+//! Mirrors `_get_packed_kv_cache_groups`.
+
+use super::groups::Group;
+use crate::error::Refusal;
+use crate::release::Profile;
+use crate::spec::{Layer, Layers, SpecKind};
+use crate::units::{add, ceil_div, mul};
+
+/// Layers that need the same slots, whatever their bytes.
+struct Bucket {
+    layers: Vec<Layer>,
+    /// The layers by page bytes, in order of first appearance.
+    by_page: Vec<(u64, Vec<Layer>)>,
+}
+
+impl Bucket {
+    fn new(layers: Vec<Layer>, all: &Layers) -> Result<Self, Refusal> {
+        let mut by_page: Vec<(u64, Vec<Layer>)> = Vec::new();
+        for layer in &layers {
+            let page = all.spec(*layer).page_size_bytes()?;
+            match by_page.iter_mut().find(|(bytes, _)| *bytes == page) {
+                Some((_, members)) => members.push(*layer),
+                None => by_page.push((page, vec![*layer])),
+            }
+        }
+        Ok(Self { layers, by_page })
+    }
+
+    /// As many layers of each page size: a pattern that repeats.
+    fn is_balanced(&self) -> bool {
+        self.by_page
+            .windows(2)
+            .all(|pair| pair[0].1.len() == pair[1].1.len())
+    }
+
+    /// Repeats of the pattern, if it is one.
+    fn repeats(&self) -> u64 {
+        let most = self.by_page.iter().map(|(_, layers)| layers.len()).max();
+        most.unwrap_or(0) as u64
+    }
+
+    /// Bytes of the widest of the `groups` groups that it splits into.
+    fn widest(&self, groups: u64) -> Result<u64, Refusal> {
+        self.by_page.iter().try_fold(0, |sum, (page, layers)| {
+            add(sum, mul(ceil_div(layers.len() as u64, groups)?, *page)?)
+        })
+    }
+
+    fn is_window(&self, all: &Layers) -> bool {
+        self.layers
+            .first()
+            .is_some_and(|layer| all.spec(*layer).kind == SpecKind::SlidingWindowMla)
+    }
+
+    /// Every `groups`-th repeat of the pattern, from each start.
+    fn split(&self, groups: u64) -> Vec<Group> {
+        let step = usize::try_from(groups).unwrap_or(usize::MAX).max(1);
+        let repeats = self.by_page.iter().map(|(_, layers)| layers.len()).min();
+        let repeats = repeats.unwrap_or(0);
+        (0..step.min(repeats))
+            .map(|start| Group {
+                layers: (start..repeats)
+                    .step_by(step)
+                    .flat_map(|repeat| self.by_page.iter().map(move |(_, layers)| layers[repeat]))
+                    .collect(),
+            })
+            .collect()
+    }
+}
+
+/// Packs layers of several types into groups that fit one block.
+pub(super) fn pack(layers: &Layers, profile: &Profile) -> Result<Vec<Group>, Refusal> {
+    let buckets = buckets(layers)?;
+    let mut pages = buckets.iter().flat_map(|bucket| &bucket.by_page);
+    let first = pages.next().map(|(page, _)| page);
+    if pages.all(|(page, _)| Some(page) == first) {
+        return Err(Refusal::not_modelled(
+            "layers of several types that all have one page size are not modelled yet",
+        ));
+    }
+
+    // Balanced buckets of several page sizes stay whole, so the longest of them
+    // is a floor for the repeats in a group; no such bucket, nothing to split.
+    let floor = buckets
+        .iter()
+        .filter(|bucket| bucket.is_balanced() && bucket.by_page.len() > 1)
+        .map(Bucket::repeats)
+        .max();
+    let repeats_per_group = floor.map(|floor| {
+        let balanced = buckets.iter().filter(|bucket| bucket.is_balanced());
+        approximate_gcd(&balanced.map(Bucket::repeats).collect::<Vec<_>>(), floor)
+    });
+    let by_pattern = |bucket: &Bucket| match repeats_per_group {
+        Some(repeats) if bucket.is_balanced() => ceil_div(bucket.repeats(), repeats),
+        _ => Ok(1),
+    };
+
+    // Windows that no pattern splits may go down to one layer a group, rather
+    // than widen the block beyond what the other buckets need.
+    let is_free = |bucket: &Bucket| {
+        profile.windows_split_to_fit && repeats_per_group.is_none() && bucket.is_window(layers)
+    };
+    let mut needed = 0;
+    for bucket in &buckets {
+        let groups = if is_free(bucket) {
+            bucket.layers.len() as u64
+        } else {
+            by_pattern(bucket)?
+        };
+        needed = needed.max(bucket.widest(groups)?);
+    }
+
+    let mut groups = Vec::new();
+    for bucket in buckets {
+        let mut count = by_pattern(&bucket)?;
+        if needed > 0 && is_free(&bucket) {
+            let page = bucket.by_page.first().map_or(0, |(page, _)| *page);
+            let fit = needed.checked_div(page).ok_or(Refusal::ZeroDivision)?;
+            count = count.max(ceil_div(bucket.layers.len() as u64, fit.max(1))?);
+        }
+        if count == 1 {
+            groups.push(Group {
+                layers: bucket.layers,
+            });
+        } else {
+            groups.extend(bucket.split(count));
+        }
+    }
+    Ok(groups)
+}
+
+/// Each layer joins the first bucket of its type.
+fn buckets(layers: &Layers) -> Result<Vec<Bucket>, Refusal> {
+    let mut buckets: Vec<Vec<Layer>> = Vec::new();
+    for layer in &layers.list {
+        let spec = layers.spec(*layer);
+        let home = buckets
+            .iter_mut()
+            .find(|bucket| layers.spec(bucket[0]).same_type(spec));
+        match home {
+            Some(bucket) => bucket.push(*layer),
+            None => buckets.push(vec![*layer]),
+        }
+    }
+    buckets
+        .into_iter()
+        .map(|bucket| Bucket::new(bucket, layers))
+        .collect()
+}
+
+/// The chunk, at least `floor`, to which `counts` are rounded up with the least
+/// padding; of several, the largest. Mirrors `_approximate_gcd`.
+fn approximate_gcd(counts: &[u64], floor: u64) -> u64 {
+    let floor = floor.max(1);
+    let most = counts.iter().copied().max().unwrap_or(0);
+    (floor..=most)
+        .min_by_key(|chunk| {
+            let padding: u64 = counts
+                .iter()
+                .map(|count| count.next_multiple_of(*chunk) - count)
+                .sum();
+            (padding, std::cmp::Reverse(*chunk))
+        })
+        .unwrap_or(floor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn least_padding_wins_and_ties_go_up() {
+        assert_eq!(approximate_gcd(&[43, 21, 20], 21), 22);
+        assert_eq!(approximate_gcd(&[4, 8], 1), 4);
+        assert_eq!(approximate_gcd(&[3], 5), 5);
+    }
+}

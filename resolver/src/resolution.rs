@@ -1,0 +1,354 @@
+//! The answer: what vLLM would do, with the names that the oracle prints.
+
+use serde::Serialize;
+
+use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
+use crate::error::{Outcome, Refusal};
+use crate::layout::KvCacheLayout;
+use crate::plan::demand::Demand;
+use crate::spec::{LayerRole, SpecKind};
+use crate::trace::TraceStep;
+use crate::units::{GIB, mul, thousands};
+
+/// What the answer does not say by itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Note {
+    /// A stable name, for links and tests.
+    pub code: &'static str,
+    /// The whole sentence.
+    pub text: String,
+}
+
+impl Note {
+    /// A note.
+    #[must_use]
+    pub fn new(code: &'static str, text: impl Into<String>) -> Self {
+        Self {
+            code,
+            text: text.into(),
+        }
+    }
+}
+
+/// An exact ratio of bytes to tokens. Serialised as an integer where it is one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BytesPerToken {
+    /// Bytes …
+    pub bytes: u64,
+    /// … for this many tokens (at least 1).
+    pub tokens: u64,
+}
+
+impl BytesPerToken {
+    /// The integer, if it is one.
+    #[must_use]
+    pub const fn exact(self) -> Option<u64> {
+        if self.tokens != 0 && self.bytes.is_multiple_of(self.tokens) {
+            Some(self.bytes / self.tokens)
+        } else {
+            None
+        }
+    }
+
+    /// The nearest double, for print.
+    #[must_use]
+    #[allow(clippy::cast_precision_loss)] // only printed
+    pub fn as_f64(self) -> f64 {
+        self.bytes as f64 / self.tokens.max(1) as f64
+    }
+}
+
+impl Serialize for BytesPerToken {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.exact() {
+            Some(whole) => serializer.serialize_u64(whole),
+            None => serializer.serialize_f64(self.as_f64()),
+        }
+    }
+}
+
+/// One distinct layer spec and how many layers have it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LayerRow {
+    /// Layers with this spec.
+    pub count: usize,
+    /// The first such layer's name in the model.
+    pub first: String,
+    /// What these layers store.
+    pub role: LayerRole,
+    /// vLLM's class.
+    pub kind: SpecKind,
+    /// Tokens in a block.
+    pub block_size: u64,
+    /// Bytes of one page, padded.
+    pub page_size_bytes: u64,
+    /// Bytes of one page before padding.
+    pub unpadded_page_size_bytes: u64,
+    /// Tokens that one stored state covers.
+    pub tokens_per_state: u64,
+    /// Stored states in one page.
+    pub states_per_page: u64,
+    /// Bytes of one stored state.
+    pub slot_bytes: u64,
+    /// vLLM's field: the slot's bytes where it is packed.
+    pub state_content_bytes: Option<u64>,
+    /// Elements of one row.
+    pub head_size: u64,
+    /// KV heads on one rank.
+    pub num_kv_heads: u64,
+    /// Element type of the stored bytes.
+    pub dtype: TorchDtype,
+    /// vLLM's quantisation mode.
+    pub kv_quant_mode: KvQuantMode,
+    /// Window in tokens.
+    pub sliding_window: Option<u64>,
+    /// Page alignment in bytes.
+    pub alignment: Option<u64>,
+}
+
+/// Layers of one spec in a group.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GroupMember {
+    /// Index into `layers`.
+    pub layer: usize,
+    /// What they store.
+    pub role: LayerRole,
+    /// How many of them.
+    pub count: usize,
+    /// Bytes of one page.
+    pub page_size_bytes: u64,
+}
+
+/// Layers that share a block table.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct GroupRow {
+    /// vLLM's class of the group's spec.
+    pub kind: SpecKind,
+    /// Tokens in a block.
+    pub block_size: u64,
+    /// Layers in the group.
+    pub layers: usize,
+    /// The first layer's name.
+    pub first: String,
+    /// Bytes of the group's pages, side by side.
+    pub page_size_bytes: u64,
+    /// Blocks that vLLM reserves for one request of `max_model_len`.
+    pub blocks_per_request: u64,
+    /// Bytes of the block that the group's pages leave unused.
+    pub padding_bytes: u64,
+    /// `blocks_per_request` × `bytes_per_block`.
+    pub request_bytes: u64,
+    /// The group's share of the marginal bytes per token.
+    pub marginal_bytes_per_token: BytesPerToken,
+    /// The group's share of the fixed bytes per request.
+    pub fixed_bytes_per_request: u64,
+    /// What it is made of, in the order of the pages.
+    pub members: Vec<GroupMember>,
+    /// How blocks follow from the length.
+    #[serde(skip)]
+    pub demand: Demand,
+}
+
+/// Where the pages of same-shaped layers lie: layer `l` (counted within the
+/// row), block `b` starts at `offset + l × layer_stride + b × block_stride`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct TensorRow {
+    /// Index into `groups`.
+    pub group: usize,
+    /// Index into `layers` of the result: the spec.
+    pub layer: usize,
+    /// Layers in the row.
+    pub layers: usize,
+    /// Their numbers in the model, in the order of the pages.
+    pub layer_indices: Vec<u32>,
+    /// What follows `model.layers.N.` in their names.
+    pub name_suffix: &'static str,
+    /// Bytes from the start of the allocation to the first page.
+    pub offset: u64,
+    /// Bytes from one layer's page to the next layer's.
+    pub layer_stride: u64,
+    /// Bytes from one block to the next.
+    pub block_stride: u64,
+    /// Bytes of the whole allocation.
+    pub size: u64,
+}
+
+/// One layer's place, for a kernel.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LayerPlacement {
+    /// The layer's name in the model.
+    pub name: String,
+    /// Index into `groups`.
+    pub group: usize,
+    /// Bytes from the start of the allocation to block 0's page.
+    pub offset: u64,
+    /// Bytes from one block's page to the next.
+    pub block_stride: u64,
+}
+
+/// Bytes of one request of some length.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct RequestBytes {
+    /// The length in tokens.
+    pub length: u64,
+    /// All groups.
+    pub total: u64,
+    /// Each group, in the order of `groups`.
+    pub by_group: Vec<u64>,
+}
+
+/// What a pool of a given size comes to.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Capacity {
+    /// Blocks in the pool, the null block among them.
+    pub num_blocks: u64,
+    /// Bytes that vLLM allocates.
+    pub allocated_bytes: u64,
+    /// vLLM's `kv_cache_size_tokens`.
+    pub capacity_tokens: u64,
+    /// vLLM's `kv_cache_max_concurrency`.
+    pub max_concurrency: f64,
+    /// Tokens in the log line.
+    pub printed_tokens: u64,
+    /// Concurrency in the log line.
+    pub printed_concurrency: String,
+    /// The log line itself.
+    pub log_line: String,
+    /// The placements.
+    pub tensors: Vec<TensorRow>,
+}
+
+/// A configuration that starts, as far as vLLM decides before its first kernel.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Resolution {
+    /// In one word.
+    pub outcome: Outcome,
+    /// The spelling that was asked.
+    pub requested_cache_dtype: CacheDtype,
+    /// What vLLM writes back.
+    pub cache_dtype: CacheDtype,
+    /// Attention backends of all layers, sorted by name.
+    pub backends: Vec<&'static str>,
+    /// `--block-size` as it ends up, in tokens.
+    pub block_size: u64,
+    /// What vLLM's metrics show as block size afterwards: the smallest group's.
+    pub reported_block_size: u64,
+    /// Order of the physical dimensions.
+    pub kv_cache_layout: KvCacheLayout,
+    /// Tokens, after auto-fit.
+    pub max_model_len: u64,
+    /// Tokens in one step.
+    pub max_num_batched_tokens: u64,
+    /// Requests in one step.
+    pub max_num_seqs: u64,
+    /// Steps in flight.
+    pub max_concurrent_batches: u64,
+    /// `max_concurrent_batches` × `max_num_batched_tokens`.
+    pub max_in_flight_tokens: u64,
+    /// Fraction of the GPU that vLLM may fill.
+    pub gpu_memory_utilization: f64,
+    /// Bytes of one block: the widest group's pages.
+    pub bytes_per_block: u64,
+    /// Bytes of one more token, past every window's reach.
+    pub marginal_bytes_per_token: BytesPerToken,
+    /// Bytes of every request whatever its length.
+    pub fixed_bytes_per_request: u64,
+    /// Bytes of one request at `max_model_len`.
+    pub request_bytes: u64,
+    /// Bytes of the slot of each kind of layer.
+    pub slot_bytes: Vec<SlotBytes>,
+    /// The distinct layer specs, in order of first appearance.
+    pub layers: Vec<LayerRow>,
+    /// The groups, in vLLM's order.
+    pub groups: Vec<GroupRow>,
+    /// The pool that this holds for, in bytes; `None` if none was given.
+    pub available_memory: Option<u64>,
+    /// What the pool comes to, if one was given.
+    #[serde(flatten)]
+    pub capacity: Option<Capacity>,
+    /// What the answer does not say by itself.
+    pub notes: Vec<Note>,
+    /// Why.
+    pub trace: Vec<TraceStep>,
+}
+
+/// One stored state's bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SlotBytes {
+    /// What is stored.
+    pub role: LayerRole,
+    /// Bytes of one stored state.
+    pub bytes: u64,
+    /// Tokens that it covers.
+    pub tokens_per_state: u64,
+}
+
+impl Resolution {
+    /// What vLLM reserves for one request with `max_model_len` = `length`,
+    /// everything else as it is.
+    ///
+    /// # Errors
+    /// [`Refusal::TooLarge`] past 64 bits.
+    pub fn request_bytes_at(&self, length: u64) -> Result<RequestBytes, Refusal> {
+        let mut total: u64 = 0;
+        let mut by_group = Vec::with_capacity(self.groups.len());
+        for group in &self.groups {
+            let bytes = mul(group.demand.blocks(length)?, self.bytes_per_block)?;
+            total = total.checked_add(bytes).ok_or(Refusal::TooLarge)?;
+            by_group.push(bytes);
+        }
+        Ok(RequestBytes {
+            length,
+            total,
+            by_group,
+        })
+    }
+
+    /// Every layer's place in the allocation, in the order of the tensors.
+    #[must_use]
+    pub fn placements(&self) -> Vec<LayerPlacement> {
+        let Some(capacity) = &self.capacity else {
+            return Vec::new();
+        };
+        let mut placements = Vec::new();
+        for row in &capacity.tensors {
+            let mut offset = row.offset;
+            for index in &row.layer_indices {
+                placements.push(LayerPlacement {
+                    name: format!("model.layers.{index}.{}", row.name_suffix),
+                    group: row.group,
+                    offset,
+                    block_stride: row.block_stride,
+                });
+                offset += row.layer_stride;
+            }
+        }
+        placements
+    }
+}
+
+/// vLLM's start-up line. Mirrors `vllm/v1/core/kv_cache_utils.py`
+/// `update_kv_cache_capacity`.
+#[must_use]
+pub fn capacity_log_line(tokens: u64, max_model_len: u64, printed_concurrency: &str) -> String {
+    format!(
+        "GPU KV cache size: {} tokens, Maximum concurrency for {} tokens per request: {}x",
+        thousands(tokens),
+        thousands(max_model_len),
+        printed_concurrency
+    )
+}
+
+/// Bytes as a person reads them: exact below 10 KiB, then in binary units.
+#[must_use]
+#[allow(clippy::cast_precision_loss)] // only printed
+pub fn human_bytes(bytes: u64) -> String {
+    const KIB: u64 = 1 << 10;
+    const MIB: u64 = 1 << 20;
+    match bytes {
+        _ if bytes < 10 * KIB => format!("{} B", thousands(bytes)),
+        _ if bytes < MIB => format!("{:.2} KiB", bytes as f64 / KIB as f64),
+        _ if bytes < GIB => format!("{:.2} MiB", bytes as f64 / MIB as f64),
+        _ => format!("{:.2} GiB", bytes as f64 / GIB as f64),
+    }
+}

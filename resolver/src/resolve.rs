@@ -1,0 +1,220 @@
+//! The pipeline: one direction, each step a pure function.
+
+use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
+use crate::config::{self, EngineConfig};
+use crate::error::{Outcome, Refusal, Stage, StartupError};
+use crate::gpu::Arch;
+use crate::layout::{self, KvCacheLayout};
+use crate::model::{DeepseekV4, Model};
+use crate::plan;
+use crate::request::Request;
+use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
+use crate::spec::{Layers, deepseek_v4 as dsv4_spec};
+use crate::trace::Trace;
+use crate::{advice, notes};
+
+/// What vLLM would do with the KV cache, and why.
+///
+/// # Errors
+/// vLLM's own refusal, with its stage, class and text, and what works instead;
+/// or [`Refusal::NotModelled`] where there is no rule.
+pub fn resolve(request: &Request) -> Result<Resolution, StartupError> {
+    let mut trace = Trace::default();
+    let mut notes = Vec::new();
+    match run(request, &mut notes, &mut trace) {
+        Ok(mut resolution) => {
+            resolution.notes = notes;
+            resolution.trace = trace.into_steps();
+            Ok(resolution)
+        }
+        Err(refusal) => {
+            notes::on_refusal(&refusal, request, &mut notes);
+            Err(StartupError {
+                advice: advice::advise(request, &refusal),
+                refusal,
+                notes,
+                trace: trace.into_steps(),
+            })
+        }
+    }
+}
+
+/// The same without trace, notes and advice: for matrices and searches.
+///
+/// # Errors
+/// As [`resolve`].
+pub fn resolve_quietly(request: &Request) -> Result<Resolution, Refusal> {
+    run(request, &mut Vec::new(), &mut Trace::silent())
+}
+
+fn run(request: &Request, notes: &mut Vec<Note>, trace: &mut Trace) -> Result<Resolution, Refusal> {
+    refuse_unmodelled(request)?;
+    let model = Model::from_config(&request.hf_config)
+        .map_err(|error| Refusal::not_modelled(error.to_string()))?;
+    let arch = arch(request)?;
+    let config = config::build(request, &model, trace)?;
+    match &model {
+        Model::DeepseekV4(facts) => deepseek_v4(request, facts, &config, arch, notes, trace),
+    }
+}
+
+fn deepseek_v4(
+    request: &Request,
+    model: &DeepseekV4,
+    config: &EngineConfig,
+    arch: Arch,
+    notes: &mut Vec<Note>,
+    trace: &mut Trace,
+) -> Result<Resolution, Refusal> {
+    let profile = request.release.profile();
+    let implementation =
+        dsv4_backend::select(config, model, arch, request.gpu.capability, notes, trace)?;
+    let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
+    let block_size = block_size(config, implementation, trace);
+    let mut layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
+    let rows = layer_rows(&layers)?;
+    let layout = layout::resolve(
+        request.env.kv_cache_layout.as_deref(),
+        &[KvCacheLayout::Blhnc, KvCacheLayout::Blnhc],
+        trace,
+    )?;
+    let plan = plan::plan(
+        &mut layers,
+        layout,
+        config,
+        profile,
+        pool_bytes(request),
+        trace,
+    )?;
+    let concerns = notes::on_resolution(request, config, implementation, block_size, notes);
+    let outcome = if concerns || !implementation.declares(request.gpu.capability) {
+        Outcome::Unverified
+    } else if resolved.cache_dtype == config.cache_dtype {
+        Outcome::Works
+    } else {
+        Outcome::Becomes
+    };
+    let mut backends = vec![
+        "CompressorBackend",
+        "DEEPSEEK_SPARSE_SWA",
+        "DEEPSEEK_V4_INDEXER",
+        implementation.backend().as_str(),
+    ];
+    backends.sort_unstable();
+    Ok(Resolution {
+        outcome,
+        requested_cache_dtype: config.cache_dtype,
+        cache_dtype: resolved.cache_dtype,
+        backends,
+        block_size,
+        reported_block_size: plan.reported_block_size,
+        kv_cache_layout: layout,
+        max_model_len: plan.max_model_len,
+        max_num_batched_tokens: config.max_num_batched_tokens,
+        max_num_seqs: config.max_num_seqs,
+        max_concurrent_batches: config.max_concurrent_batches,
+        max_in_flight_tokens: config.max_in_flight_tokens,
+        gpu_memory_utilization: config.gpu_memory_utilization,
+        bytes_per_block: plan.bytes_per_block,
+        marginal_bytes_per_token: plan.marginal_bytes_per_token,
+        fixed_bytes_per_request: plan.fixed_bytes_per_request,
+        request_bytes: plan.request_bytes,
+        slot_bytes: rows
+            .iter()
+            .map(|row| SlotBytes {
+                role: row.role,
+                bytes: row.slot_bytes,
+                tokens_per_state: row.tokens_per_state,
+            })
+            .collect(),
+        layers: rows,
+        groups: plan.groups,
+        available_memory: pool_bytes(request),
+        capacity: plan.capacity,
+        notes: Vec::new(),
+        trace: Vec::new(),
+    })
+}
+
+/// Flags and variables without a rule are refused by name, never ignored.
+fn refuse_unmodelled(request: &Request) -> Result<(), Refusal> {
+    if let Some(flag) = request.args.unmodelled.first() {
+        return Err(Refusal::not_modelled(format!("{flag} is not modelled yet")));
+    }
+    if let Some(variable) = request.env.unmodelled.first() {
+        return Err(Refusal::not_modelled(format!(
+            "the environment variable {variable} is not modelled"
+        )));
+    }
+    Ok(())
+}
+
+fn arch(request: &Request) -> Result<Arch, Refusal> {
+    request.gpu.capability.arch().ok_or_else(|| {
+        Refusal::not_modelled(format!(
+            "compute capability {} is not modelled; SM90, SM100/103 and SM120/121 are",
+            request.gpu.capability
+        ))
+    })
+}
+
+/// The pool: what the case says, or what the flag pins.
+fn pool_bytes(request: &Request) -> Option<u64> {
+    request.available_memory.or_else(|| {
+        let pinned = request.args.kv_cache_memory_bytes?;
+        Some(u64::try_from(pinned).unwrap_or(0))
+    })
+}
+
+/// `--block-size`, or what all backends take.
+/// Mirrors `vllm/platforms/interface.py` `update_block_size_for_backend`.
+fn block_size(config: &EngineConfig, implementation: Implementation, trace: &mut Trace) -> u64 {
+    let size = config.block_size.unwrap_or(dsv4_spec::BLOCK_SIZE);
+    trace.step(
+        Stage::Specs,
+        "vllm/platforms/interface.py",
+        "Platform.update_block_size_for_backend",
+        || {
+            if config.block_size.is_some() {
+                format!("the block size is {size}, as asked; it is not checked here")
+            } else {
+                format!(
+                    "the block size is {size}: {} and the indexer take no other",
+                    implementation.backend()
+                )
+            }
+        },
+    );
+    size
+}
+
+fn layer_rows(layers: &Layers) -> Result<Vec<LayerRow>, Refusal> {
+    layers
+        .specs
+        .iter()
+        .enumerate()
+        .map(|(index, spec)| {
+            let mut members = layers.list.iter().filter(|layer| layer.spec == index);
+            let first = members.next().copied();
+            Ok(LayerRow {
+                count: members.count() + usize::from(first.is_some()),
+                first: first.map(|layer| layers.name(layer)).unwrap_or_default(),
+                role: spec.role,
+                kind: spec.kind,
+                block_size: spec.block_size,
+                page_size_bytes: spec.page_size_bytes()?,
+                unpadded_page_size_bytes: spec.unpadded_page_size_bytes()?,
+                tokens_per_state: spec.tokens_per_state,
+                states_per_page: spec.num_states(),
+                slot_bytes: spec.slot_bytes()?,
+                state_content_bytes: spec.state_content_bytes,
+                head_size: spec.head_size,
+                num_kv_heads: spec.num_kv_heads,
+                dtype: spec.dtype,
+                kv_quant_mode: spec.kv_quant_mode,
+                sliding_window: spec.sliding_window,
+                alignment: spec.alignment,
+            })
+        })
+        .collect()
+}

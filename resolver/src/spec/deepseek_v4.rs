@@ -1,0 +1,262 @@
+//! DeepSeek V4's dtype rule and layer specs.
+
+use super::{LayerRole, LayerSpec, Layers, SpecKind};
+use crate::backend::deepseek_v4::Implementation;
+use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
+use crate::error::{Refusal, Stage};
+use crate::model::DeepseekV4;
+use crate::model::deepseek_v4::Compression;
+use crate::release::{PackedDtypeRule, Profile};
+use crate::trace::Trace;
+
+const ATTENTION_FILE: &str = "vllm/models/deepseek_v4/attention.py";
+const COMPRESSOR_FILE: &str = "vllm/models/deepseek_v4/compressor.py";
+const WINDOW_FILE: &str = "vllm/v1/attention/backends/mla/sparse_swa.py";
+
+/// One packed row: 448 B of NoPE in fp8, 128 B of RoPE in bf16, 7 scales and a
+/// pad byte. `vllm/models/deepseek_v4/attention.py` `get_kv_cache_spec`.
+const PACKED_SLOT_BYTES: u64 = 584;
+/// Page alignment of packed rows: the decode kernel's TMA stride.
+const PACKED_ALIGNMENT_BYTES: u64 = 576;
+/// Page alignment of plain rows, for FlashInfer.
+const PLAIN_ALIGNMENT_BYTES: u64 = 512;
+/// Tokens in a block of the window. `DeepseekV4SWACache`
+const WINDOW_BLOCK_SIZE: u64 = 64;
+/// Tokens in a block of C4 states. `CompressorStateCache`
+const C4_STATE_BLOCK_SIZE: u64 = 4;
+/// Tokens in a block of C128 states.
+const C128_STATE_BLOCK_SIZE: u64 = 8;
+/// Elements of an indexer key that share an fp32 scale. `DeepseekV4Indexer`
+const INDEXER_QUANT_BLOCK: u64 = 128;
+/// Block size that every DeepSeek V4 backend takes.
+pub(crate) const BLOCK_SIZE: u64 = 256;
+/// Kernel block of FlashMLA, FlashInfer and the indexer, in tokens.
+pub(crate) const KERNEL_BLOCK_SIZE: u64 = 256;
+
+/// The cache dtype that the model settles on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ResolvedDtype {
+    /// What vLLM writes back, and specs carry.
+    pub cache_dtype: CacheDtype,
+    /// The element type of a row.
+    pub rows: TorchDtype,
+}
+
+/// Mirrors `vllm/models/deepseek_v4/attention.py` `_resolve_dsv4_kv_cache_dtype`.
+pub(crate) fn resolve_dtype(
+    asked: CacheDtype,
+    implementation: Implementation,
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<ResolvedDtype, Refusal> {
+    let resolved = if implementation.packs_rows() {
+        let fp8 = match profile.packed_dtype_rule {
+            PackedDtypeRule::AssertFp8 if asked.is_fp8_spelling() => asked,
+            PackedDtypeRule::AssertFp8 => return Err(Refusal::PackedAssertsFp8(asked)),
+            PackedDtypeRule::AutoIsFp8 if asked == CacheDtype::Auto => CacheDtype::Fp8,
+            PackedDtypeRule::AutoIsFp8 if asked.is_fp8_spelling() => asked,
+            PackedDtypeRule::AutoIsFp8 => return Err(Refusal::PackedNeedsFp8(asked)),
+        };
+        trace.step(
+            Stage::Model,
+            ATTENTION_FILE,
+            "_resolve_dsv4_kv_cache_dtype",
+            || {
+                let path = match (asked, fp8) {
+                    (CacheDtype::Auto, _) => "auto is taken as fp8 and written back as fp8_ds_mla",
+                    (CacheDtype::Fp8DsMla, _) => "fp8_ds_mla stays",
+                    _ => "any fp8 spelling is written back as fp8_ds_mla",
+                };
+                format!("the backend packs rows, so {path} (asked: {asked})")
+            },
+        );
+        ResolvedDtype {
+            cache_dtype: CacheDtype::Fp8DsMla,
+            rows: TorchDtype::Uint8,
+        }
+    } else {
+        let rows = if asked.is_fp8_spelling() {
+            TorchDtype::Float8E4m3fn
+        } else {
+            TorchDtype::Bfloat16
+        };
+        trace.step(
+            Stage::Model,
+            ATTENTION_FILE,
+            "_resolve_dsv4_kv_cache_dtype",
+            || {
+                let rows = match rows {
+                    TorchDtype::Float8E4m3fn => "fp8 e4m3 with one scale per tensor",
+                    _ => "bf16",
+                };
+                format!("the backend keeps plain rows: {asked} is stored as {rows}")
+            },
+        );
+        ResolvedDtype {
+            cache_dtype: asked,
+            rows,
+        }
+    };
+    Ok(resolved)
+}
+
+/// Every layer's spec, in the order in which the model makes its layers.
+///
+/// Mirrors `get_kv_cache_spec` of `DeepseekV4Attention`, `DeepseekV4IndexerCache`,
+/// `DeepseekV4SWACache` and `CompressorStateCache`.
+pub(crate) fn layers(
+    model: &DeepseekV4,
+    resolved: ResolvedDtype,
+    block_size: u64,
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<Layers, Refusal> {
+    let shapes = Shapes::new(model, resolved, block_size, profile)?;
+    let mut layers = Layers::default();
+    for (index, compression) in (0_u32..).zip(&model.layers) {
+        if *compression == Compression::C4 {
+            layers.push(index, shapes.indexer);
+            layers.push(index, shapes.indexer_state);
+        }
+        layers.push(index, shapes.window);
+        match compression {
+            Compression::None => {}
+            Compression::C4 => {
+                layers.push(index, shapes.c4);
+                layers.push(index, shapes.c4_state);
+            }
+            Compression::C128 => {
+                layers.push(index, shapes.c128);
+                layers.push(index, shapes.c128_state);
+            }
+        }
+    }
+    for spec in &layers.specs {
+        let (file, class) = match spec.role {
+            LayerRole::Window => (WINDOW_FILE, "DeepseekV4SWACache.get_kv_cache_spec"),
+            LayerRole::C4 | LayerRole::C128 => {
+                (ATTENTION_FILE, "DeepseekV4Attention.get_kv_cache_spec")
+            }
+            LayerRole::Indexer => (ATTENTION_FILE, "DeepseekV4IndexerCache.get_kv_cache_spec"),
+            LayerRole::C4State | LayerRole::C128State | LayerRole::IndexerState => {
+                (COMPRESSOR_FILE, "CompressorStateCache.get_kv_cache_spec")
+            }
+        };
+        let (slot, unpadded, page) = (
+            spec.slot_bytes()?,
+            spec.unpadded_page_size_bytes()?,
+            spec.page_size_bytes()?,
+        );
+        trace.step(Stage::Specs, file, class, || {
+            format!(
+                "{}: {} states × {slot} B = {unpadded} B for {} tokens, rounded up to {} → {page} B",
+                spec.role.label(),
+                spec.num_states(),
+                spec.block_size,
+                spec.alignment.unwrap_or(1),
+            )
+        });
+    }
+    Ok(layers)
+}
+
+/// The seven kinds of spec.
+struct Shapes {
+    window: LayerSpec,
+    c4: LayerSpec,
+    c128: LayerSpec,
+    indexer: LayerSpec,
+    c4_state: LayerSpec,
+    c128_state: LayerSpec,
+    indexer_state: LayerSpec,
+}
+
+impl Shapes {
+    fn new(
+        model: &DeepseekV4,
+        resolved: ResolvedDtype,
+        block_size: u64,
+        profile: &Profile,
+    ) -> Result<Self, Refusal> {
+        // a plain-row backend that is asked for fp8_ds_mla gets packed slots all the same
+        let packed = resolved.cache_dtype == CacheDtype::Fp8DsMla;
+        let alignment = if packed {
+            PACKED_ALIGNMENT_BYTES
+        } else {
+            PLAIN_ALIGNMENT_BYTES
+        };
+        let kernel_block_size = profile.aligns_block_stride.then_some(KERNEL_BLOCK_SIZE);
+        let rows = LayerSpec {
+            role: LayerRole::Window,
+            kind: SpecKind::SlidingWindowMla,
+            block_size: WINDOW_BLOCK_SIZE,
+            num_kv_heads: 1,
+            head_size: model.head_dim,
+            dtype: resolved.rows,
+            state_content_bytes: packed.then_some(PACKED_SLOT_BYTES),
+            tokens_per_state: 1,
+            sliding_window: Some(model.sliding_window),
+            alignment: Some(alignment),
+            page_size_padded: None,
+            cache_dtype: Some(resolved.cache_dtype),
+            kv_quant_mode: resolved.cache_dtype.quant_mode(),
+            kernel_block_size: None,
+        };
+        let compressed = |role, compression: Compression| LayerSpec {
+            role,
+            kind: SpecKind::MlaAttention,
+            block_size,
+            dtype: if packed {
+                TorchDtype::Uint8
+            } else {
+                resolved.rows
+            },
+            tokens_per_state: compression.ratio(),
+            sliding_window: None,
+            kernel_block_size,
+            ..rows
+        };
+        let keys = LayerSpec {
+            role: LayerRole::Indexer,
+            head_size: model.index_head_dim + model.index_head_dim / INDEXER_QUANT_BLOCK * 4,
+            dtype: TorchDtype::Uint8,
+            state_content_bytes: None,
+            cache_dtype: None,
+            kv_quant_mode: KvQuantMode::None,
+            ..compressed(LayerRole::Indexer, Compression::C4)
+        };
+        // kv and score of each token that waits for its state, in fp32; 4:1
+        // states overlap, so they keep twice as many
+        let state = |role, head_dim: u64, compression: Compression| {
+            let (overlap, block_size) = match compression {
+                Compression::C4 => (2, C4_STATE_BLOCK_SIZE),
+                Compression::C128 | Compression::None => (1, C128_STATE_BLOCK_SIZE),
+            };
+            LayerSpec {
+                role,
+                block_size,
+                head_size: 2 * overlap * head_dim,
+                dtype: TorchDtype::Float32,
+                state_content_bytes: None,
+                sliding_window: Some(overlap * compression.ratio()),
+                cache_dtype: None,
+                kv_quant_mode: KvQuantMode::None,
+                ..rows
+            }
+        };
+        Ok(Self {
+            window: rows.aligned()?,
+            c4: compressed(LayerRole::C4, Compression::C4).aligned()?,
+            c128: compressed(LayerRole::C128, Compression::C128).aligned()?,
+            indexer: keys.aligned()?,
+            c4_state: state(LayerRole::C4State, model.head_dim, Compression::C4).aligned()?,
+            c128_state: state(LayerRole::C128State, model.head_dim, Compression::C128).aligned()?,
+            indexer_state: state(
+                LayerRole::IndexerState,
+                model.index_head_dim,
+                Compression::C4,
+            )
+            .aligned()?,
+        })
+    }
+}
