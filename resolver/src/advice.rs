@@ -2,8 +2,9 @@
 
 use crate::dtype::CacheDtype;
 use crate::error::{Advice, Outcome, Refusal, Stage};
+use crate::flag::Flag;
 use crate::gpu::Arch;
-use crate::request::{Flag, Request};
+use crate::request::Request;
 use crate::resolution::Resolution;
 use crate::resolve::resolve_quietly;
 
@@ -88,8 +89,8 @@ fn dtypes(request: &Request, advice: &mut Vec<Advice>) {
             };
             advice.push(Advice {
                 text: format!(
-                    "--kv-cache-dtype {dtype} {becomes} on this GPU ({} bytes per further token).",
-                    resolution.marginal_bytes_per_token.as_f64()
+                    "--kv-cache-dtype {dtype} {becomes} on this GPU, at {} B for each further token.",
+                    resolution.marginal_bytes_per_token
                 ),
                 set: vec![(Flag::KvCacheDtype.name(), dtype.as_str().to_owned())],
             });
@@ -145,10 +146,7 @@ fn drop_backend(request: &Request, advice: &mut Vec<Advice>) {
 
 /// The same request without one flag.
 fn without(request: &Request, flag: Flag, advice: &mut Vec<Advice>) {
-    let found = attempt(request, |changed| {
-        // null is always taken
-        let _ = changed.args.set(flag, &crate::value::Value::Null);
-    });
+    let found = attempt(request, |changed| changed.args.clear(flag));
     if found.is_some() {
         advice.push(Advice {
             text: format!("Leave {} out.", flag.option()),

@@ -6,11 +6,13 @@
 //! no global state, no panic on any input; sizes are checked integers in bytes.
 
 pub mod advice;
+pub mod args;
 pub mod backend;
 pub mod catalog;
 pub mod config;
 pub mod dtype;
 pub mod error;
+pub mod flag;
 pub mod gpu;
 pub mod layout;
 pub mod matrix;
@@ -27,11 +29,13 @@ pub mod trace;
 pub mod units;
 pub mod value;
 
+pub use args::{EngineArgs, Environment};
 pub use dtype::CacheDtype;
 pub use error::{Advice, Outcome, Refusal, Stage, StartupError};
+pub use flag::{Flag, FlagError, FlagKind};
 pub use gpu::{Arch, ComputeCapability, Gpu};
 pub use release::Release;
-pub use request::{EngineArgs, Environment, Flag, Request, Usage};
+pub use request::{Request, Usage};
 pub use resolution::{Note, Resolution};
 pub use resolve::{resolve, resolve_quietly};
 pub use value::Value;

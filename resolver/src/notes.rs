@@ -1,7 +1,7 @@
 //! What an answer does not say by itself.
 
 use crate::backend::deepseek_v4::Implementation;
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, ModelDtype};
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::request::Request;
@@ -22,7 +22,7 @@ pub(crate) fn on_resolution(
 ) -> bool {
     let mut concerns = false;
     let kernel = KERNEL_BLOCK_SIZE;
-    if block_size % kernel != 0 {
+    if !block_size.is_multiple_of(kernel) {
         concerns = true;
         notes.push(Note::new(
             "kernel-block-size",
@@ -56,6 +56,16 @@ pub(crate) fn on_resolution(
                  then is not known.",
                 implementation.backend(),
                 config.cache_dtype
+            ),
+        ));
+    }
+    if config.model_dtype != ModelDtype::Bfloat16 {
+        concerns = true;
+        notes.push(Note::new(
+            "model-dtype-not-declared",
+            format!(
+                "{} declares bfloat16 activations only; nothing asks it before the first kernel.",
+                implementation.backend()
             ),
         ));
     }
@@ -130,6 +140,12 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
         Refusal::PackedAssertsFp8(dtype) if *dtype == CacheDtype::Auto => (
             "auto-not-resolved",
             "Through 0.29, auto is not resolved to fp8 on the packed layout; since 0.30 it is."
+                .to_owned(),
+        ),
+        Refusal::Raised { message, .. } if message.is_empty() => (
+            "bare-assertion",
+            "vLLM asserts without a word that an expert's width divides by tensor × data parallel \
+             size; --enable-expert-parallel keeps experts whole."
                 .to_owned(),
         ),
         Refusal::Raised {

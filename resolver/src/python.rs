@@ -2,6 +2,9 @@
 
 use std::fmt::Write as _;
 
+use crate::units::python_float;
+use crate::value::Value;
+
 /// `repr(str)`.
 pub(crate) fn repr(text: &str) -> String {
     let quote = if text.contains('\'') && !text.contains('"') {
@@ -43,6 +46,92 @@ pub(crate) fn repr_list<'a>(items: impl IntoIterator<Item = &'a str>) -> String 
     format!("[{}]", items.join(", "))
 }
 
+/// Why pydantic does not take a value: its words and its code.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct TypeProblem {
+    message: &'static str,
+    code: &'static str,
+}
+
+const fn problem<T>(message: &'static str, code: &'static str) -> Result<T, TypeProblem> {
+    Err(TypeProblem { message, code })
+}
+
+/// An `int` field, which takes whole floats, digits in a string and booleans.
+pub(crate) fn lax_int(value: &Value) -> Result<i128, TypeProblem> {
+    match value {
+        Value::Bool(on) => Ok(i128::from(*on)),
+        Value::Integer(number) => Ok(*number),
+        Value::Float(_) => value.as_integer().map_or(
+            problem(
+                "Input should be a valid integer, got a number with a fractional part",
+                "int_from_float",
+            ),
+            Ok,
+        ),
+        Value::String(text) => text.trim().parse().or(problem(
+            "Input should be a valid integer, unable to parse string as an integer",
+            "int_parsing",
+        )),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            problem("Input should be a valid integer", "int_type")
+        }
+    }
+}
+
+/// A `float` field.
+#[allow(clippy::cast_precision_loss)] // as Python's float() does
+pub(crate) fn lax_float(value: &Value) -> Result<f64, TypeProblem> {
+    match value {
+        Value::Bool(on) => Ok(f64::from(u8::from(*on))),
+        Value::Integer(number) => Ok(*number as f64),
+        Value::Float(number) => Ok(*number),
+        Value::String(text) => text.trim().parse().or(problem(
+            "Input should be a valid number, unable to parse string as a number",
+            "float_parsing",
+        )),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            problem("Input should be a valid number", "float_type")
+        }
+    }
+}
+
+/// A `bool` field.
+pub(crate) fn lax_bool(value: &Value) -> Result<bool, TypeProblem> {
+    let word = match value {
+        Value::Bool(on) => return Ok(*on),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(_) => value.as_integer().unwrap_or(-1).to_string(),
+        Value::String(text) => text.to_lowercase(),
+        Value::Null | Value::Array(_) | Value::Object(_) => {
+            return problem("Input should be a valid boolean", "bool_type");
+        }
+    };
+    match word.as_str() {
+        "1" | "on" | "t" | "true" | "y" | "yes" => Ok(true),
+        "0" | "off" | "f" | "false" | "n" | "no" => Ok(false),
+        _ => problem(
+            "Input should be a valid boolean, unable to interpret input",
+            "bool_parsing",
+        ),
+    }
+}
+
+/// `repr` of a scalar and the name of its type.
+fn scalar_repr(value: &Value) -> (String, &'static str) {
+    match value {
+        Value::Bool(true) => ("True".into(), "bool"),
+        Value::Bool(false) => ("False".into(), "bool"),
+        Value::Integer(number) => (number.to_string(), "int"),
+        Value::Float(number) => (python_float(*number), "float"),
+        Value::String(text) => (repr(text), "str"),
+        Value::Null => ("None".into(), "NoneType"),
+        // never asked: a container is refused before it comes here
+        Value::Array(_) => ("[...]".into(), "list"),
+        Value::Object(_) => ("{...}".into(), "dict"),
+    }
+}
+
 /// A bound of a pydantic field.
 #[derive(Clone, Copy)]
 pub(crate) enum Bound {
@@ -81,21 +170,57 @@ impl FieldErrors {
         }
     }
 
-    /// Notes that `value` (of Python's `kind`) breaks the bound of `field`.
-    pub(crate) fn out_of_bounds(&mut self, field: &str, bound: Bound, value: &str, kind: &str) {
-        let (words, code, limit) = bound.parts();
+    fn block(&mut self, field: &str, message: &str, code: &str, value: &Value) {
+        let (shown, kind) = scalar_repr(value);
         self.blocks.push(format!(
-            "{field}\n  Input should be {words} {limit} [type={code}, input_value={value}, \
-             input_type={kind}]\n    For further information visit \
-             https://errors.pydantic.dev/{PYDANTIC}/v/{code}"
+            "{field}\n  {message} [type={code}, input_value={shown}, input_type={kind}]\n    \
+             For further information visit https://errors.pydantic.dev/{PYDANTIC}/v/{code}"
         ));
     }
 
-    /// An integer field that must be at least `least`.
-    pub(crate) fn at_least(&mut self, field: &str, value: Option<i64>, least: i64) {
-        if let Some(value) = value.filter(|value| *value < least) {
-            self.out_of_bounds(field, Bound::AtLeast(least), &value.to_string(), "int");
-        }
+    /// Notes that `value` breaks the bound of `field`.
+    pub(crate) fn out_of_bounds(&mut self, field: &str, bound: Bound, value: &Value) {
+        let (words, code, limit) = bound.parts();
+        self.block(
+            field,
+            &format!("Input should be {words} {limit}"),
+            code,
+            value,
+        );
+    }
+
+    /// Notes that `value` is not of the field's type.
+    pub(crate) fn wrong_type(&mut self, field: &str, problem: TypeProblem, value: &Value) {
+        self.block(field, problem.message, problem.code, value);
+    }
+
+    /// Notes that `value` is none of a literal's choices, nor an instance of
+    /// the class that is taken beside them.
+    pub(crate) fn not_a_choice(
+        &mut self,
+        field: &str,
+        choices: &[&str],
+        class: &str,
+        value: &Value,
+    ) {
+        let quoted: Vec<String> = choices.iter().map(|choice| repr(choice)).collect();
+        let (last, rest) = quoted
+            .split_last()
+            .map_or((String::new(), &[][..]), |(last, rest)| {
+                (last.clone(), rest)
+            });
+        self.block(
+            &format!("{field}.literal[{}]", quoted.join(",")),
+            &format!("Input should be {} or {last}", rest.join(", ")),
+            "literal_error",
+            value,
+        );
+        self.block(
+            &format!("{field}.is-instance[{class}]"),
+            &format!("Input should be an instance of {class}"),
+            "is_instance_of",
+            value,
+        );
     }
 
     /// The whole text, if there is an error.
@@ -127,7 +252,7 @@ mod tests {
     fn field_errors_read_as_pydantic_prints_them() {
         let mut errors = FieldErrors::new("CacheConfig");
         assert_eq!(errors.text(), None);
-        errors.out_of_bounds("block_size", Bound::GreaterThan(0), "0", "int");
+        errors.out_of_bounds("block_size", Bound::GreaterThan(0), &Value::Integer(0));
         assert_eq!(
             errors.text().unwrap(),
             "1 validation error for CacheConfig\nblock_size\n  Input should be greater than 0 \

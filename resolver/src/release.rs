@@ -102,15 +102,18 @@ impl Serialize for Release {
 /// The behaviours of a release. Each names the version that brought it.
 #[derive(Debug)]
 pub struct Profile {
+    /// Names that `EngineArgs` takes, one a line, dumped from
+    /// `vllm/engine/arg_utils.py`.
+    pub engine_args: &'static str,
     /// Spellings that `--kv-cache-dtype` takes, in the order of vLLM's list.
     pub cache_dtypes: &'static [CacheDtype],
     /// Who stops a spelling that does not exist.
     pub unknown_dtype: UnknownDtype,
     /// DeepSeek V4's packed layout and a dtype that is not fp8.
     pub packed_dtype_rule: PackedDtypeRule,
-    /// `kv_cache_dtype="float16"` against a bfloat16 model is refused when the
-    /// config is checked (since 0.31); before, it goes on to the model.
-    pub checks_float16_clash: bool,
+    /// A float16 or bfloat16 cache against a model of another dtype is refused
+    /// when the config is checked (since 0.31); before, it goes on to the model.
+    pub checks_float_clash: bool,
     /// A GB10 gets the batch defaults of small GPUs (since 0.31 at the latest).
     pub gb10_is_small: bool,
     /// Names that `--attention-backend` takes, in the order of vLLM's enum.
@@ -145,10 +148,11 @@ pub enum PackedDtypeRule {
 }
 
 const V0_33_0: Profile = Profile {
+    engine_args: include_str!("release/engine_args/0.33.0.txt"),
     cache_dtypes: &CacheDtype::ALL,
     unknown_dtype: UnknownDtype::Config,
     packed_dtype_rule: PackedDtypeRule::AutoIsFp8,
-    checks_float16_clash: true,
+    checks_float_clash: true,
     gb10_is_small: true,
     attention_backends: registry::V0_33_0,
     windows_split_to_fit: true,
@@ -157,6 +161,7 @@ const V0_33_0: Profile = Profile {
 };
 
 const V0_30_0: Profile = Profile {
+    engine_args: include_str!("release/engine_args/0.30.0.txt"),
     cache_dtypes: &[
         CacheDtype::Auto,
         CacheDtype::Float16,
@@ -179,7 +184,7 @@ const V0_30_0: Profile = Profile {
     ],
     unknown_dtype: UnknownDtype::Parser,
     packed_dtype_rule: PackedDtypeRule::AutoIsFp8,
-    checks_float16_clash: false,
+    checks_float_clash: false,
     gb10_is_small: false,
     attention_backends: registry::V0_30_0,
     windows_split_to_fit: false,
@@ -188,6 +193,7 @@ const V0_30_0: Profile = Profile {
 };
 
 const V0_29_0: Profile = Profile {
+    engine_args: include_str!("release/engine_args/0.29.0.txt"),
     cache_dtypes: &[
         CacheDtype::Auto,
         CacheDtype::Float16,
@@ -209,7 +215,7 @@ const V0_29_0: Profile = Profile {
     ],
     unknown_dtype: UnknownDtype::Parser,
     packed_dtype_rule: PackedDtypeRule::AssertFp8,
-    checks_float16_clash: false,
+    checks_float_clash: false,
     gb10_is_small: false,
     attention_backends: registry::V0_29_0,
     windows_split_to_fit: false,

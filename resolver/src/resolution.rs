@@ -1,5 +1,7 @@
 //! The answer: what vLLM would do, with the names that the oracle prints.
 
+use std::fmt;
+
 use serde::Serialize;
 
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
@@ -55,6 +57,15 @@ impl BytesPerToken {
     #[allow(clippy::cast_precision_loss)] // only printed
     pub fn as_f64(self) -> f64 {
         self.bytes as f64 / self.tokens.max(1) as f64
+    }
+}
+
+impl fmt::Display for BytesPerToken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.exact() {
+            Some(whole) => f.write_str(&thousands(whole)),
+            None => write!(f, "{:.3}", self.as_f64()),
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
 use crate::layout::{self, KvCacheLayout};
-use crate::model::{DeepseekV4, Model};
+use crate::model::{DeepseekV4, Model, ModelError};
 use crate::plan;
 use crate::request::Request;
 use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
@@ -18,6 +18,7 @@ use crate::{advice, notes};
 /// # Errors
 /// vLLM's own refusal, with its stage, class and text, and what works instead;
 /// or [`Refusal::NotModelled`] where there is no rule.
+#[allow(clippy::result_large_err)] // the answer beside it is larger still
 pub fn resolve(request: &Request) -> Result<Resolution, StartupError> {
     let mut trace = Trace::default();
     let mut notes = Vec::new();
@@ -49,8 +50,13 @@ pub fn resolve_quietly(request: &Request) -> Result<Resolution, Refusal> {
 
 fn run(request: &Request, notes: &mut Vec<Note>, trace: &mut Trace) -> Result<Resolution, Refusal> {
     refuse_unmodelled(request)?;
-    let model = Model::from_config(&request.hf_config)
-        .map_err(|error| Refusal::not_modelled(error.to_string()))?;
+    config::model_fields(&request.args)?;
+    let model = Model::from_config(&request.hf_config).map_err(|error| match error {
+        ModelError::UnknownToTransformers(_) => {
+            Refusal::raised(Stage::Config, "ValidationError", error.to_string())
+        }
+        other => Refusal::not_modelled(other.to_string()),
+    })?;
     let arch = arch(request)?;
     let config = config::build(request, &model, trace)?;
     match &model {
@@ -70,6 +76,7 @@ fn deepseek_v4(
     let implementation =
         dsv4_backend::select(config, model, arch, request.gpu.capability, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
+    expert_width(config, model)?;
     let block_size = block_size(config, implementation, trace);
     let mut layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
     let rows = layer_rows(&layers)?;
@@ -136,9 +143,22 @@ fn deepseek_v4(
     })
 }
 
-/// Flags and variables without a rule are refused by name, never ignored.
+/// Flags and variables without a rule are refused by name, never ignored; a
+/// flag that the release does not have is refused as `EngineArgs` does.
 fn refuse_unmodelled(request: &Request) -> Result<(), Refusal> {
-    if let Some(flag) = request.args.unmodelled.first() {
+    let known = request.release.profile().engine_args;
+    let flags = &request.args.unmodelled;
+    if let Some(flag) = flags
+        .iter()
+        .find(|flag| known.lines().all(|name| name != *flag))
+    {
+        return Err(Refusal::raised(
+            Stage::Config,
+            "TypeError",
+            format!("EngineArgs.__init__() got an unexpected keyword argument '{flag}'"),
+        ));
+    }
+    if let Some(flag) = flags.first() {
         return Err(Refusal::not_modelled(format!("{flag} is not modelled yet")));
     }
     if let Some(variable) = request.env.unmodelled.first() {
@@ -164,6 +184,19 @@ fn pool_bytes(request: &Request) -> Option<u64> {
         let pinned = request.args.kv_cache_memory_bytes?;
         Some(u64::try_from(pinned).unwrap_or(0))
     })
+}
+
+/// A bare assertion where experts cannot be sliced evenly.
+/// Mirrors `vllm/model_executor/layers/fused_moe/config.py` `FusedMoEConfig.__post_init__`.
+fn expert_width(config: &EngineConfig, model: &DeepseekV4) -> Result<(), Refusal> {
+    if model
+        .moe_intermediate_size
+        .is_multiple_of(config.expert_slices)
+    {
+        Ok(())
+    } else {
+        Err(Refusal::raised(Stage::Model, "AssertionError", ""))
+    }
 }
 
 /// `--block-size`, or what all backends take.

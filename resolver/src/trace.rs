@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use crate::error::Stage;
+use crate::units::thousands;
 
 /// A place in vLLM's source at the release that was asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -43,6 +44,7 @@ impl Trace {
     }
 
     /// Appends a decision; its text is only made if somebody will read it.
+    /// Long numbers in it get their thousands separated.
     pub(crate) fn step(
         &mut self,
         stage: Stage,
@@ -53,7 +55,7 @@ impl Trace {
         if !self.silent {
             self.steps.push(TraceStep {
                 stage,
-                decided: decided(),
+                decided: separated(&decided()),
                 rule: Rule { file, function },
             });
         }
@@ -63,5 +65,44 @@ impl Trace {
     #[must_use]
     pub fn into_steps(self) -> Vec<TraceStep> {
         self.steps
+    }
+}
+
+/// The text with `,` in every number of five digits or more.
+fn separated(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 16);
+    let mut rest = text;
+    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
+        let digits = rest[start..]
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(rest.len() - start);
+        let (before, number) = rest[..start + digits].split_at(start);
+        out.push_str(before);
+        match number.parse() {
+            Ok(value) if digits >= 5 && !before.ends_with(['.', '_']) => {
+                out.push_str(&thousands(value));
+            }
+            _ => out.push_str(number),
+        }
+        rest = &rest[start + digits..];
+    }
+    out.push_str(rest);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_numbers_are_separated() {
+        assert_eq!(
+            separated("42853 blocks of 1002240 B; 8192 tokens, 0.123456, fp8_e4m3 12345"),
+            "42,853 blocks of 1,002,240 B; 8192 tokens, 0.123456, fp8_e4m3 12,345"
+        );
+        assert_eq!(
+            separated("99999999999999999999999 é 1"),
+            "99999999999999999999999 é 1"
+        );
     }
 }

@@ -90,16 +90,15 @@ const KEYS: [&str; 9] = [
 ];
 
 fn request(case: &Value) -> Result<Request, CaseError> {
-    if let Value::Object(entries) = case {
-        if let Some((key, _)) = entries
+    if let Value::Object(entries) = case
+        && let Some((key, _)) = entries
             .iter()
             .find(|(key, _)| !KEYS.contains(&key.as_str()))
-        {
-            return malformed(format!(
-                "unknown key {key:?}; a case has {}",
-                KEYS.join(", ")
-            ));
-        }
+    {
+        return malformed(format!(
+            "unknown key {key:?}; a case has {}",
+            KEYS.join(", ")
+        ));
     }
     // shapes first: a malformed case is malformed whatever it asks about
     let gpu = gpu(case)?;

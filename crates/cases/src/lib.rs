@@ -43,6 +43,15 @@ pub fn answer(line: &str, number: usize) -> Answer {
     Answer { id, result }
 }
 
+/// The answer to a line that cannot even be read.
+pub fn malformed_line(number: usize, why: &str) -> Answer {
+    let error = CaseError::Malformed(why.to_owned());
+    Answer {
+        id: Value::Null,
+        result: Err(StartupError::bare(error.into_refusal(number))),
+    }
+}
+
 /// One case line in, one result line out, without the newline.
 pub fn resolve_line(line: &str, number: usize) -> String {
     let answer = answer(line, number);

@@ -1,7 +1,170 @@
 //! `kvx`: the resolver on the command line.
-use std::io::BufRead as _;
-fn main() {
-    for (number, line) in std::io::stdin().lock().lines().enumerate() {
-        println!("{}", kv_cases::resolve_line(&line.unwrap(), number + 1));
+
+mod lines;
+mod render;
+mod show;
+
+use std::process::ExitCode;
+
+use clap::{Arg, Command};
+use kv_resolver::catalog::{GPUS, MODELS};
+use kv_resolver::{Outcome, Release};
+
+/// Exit codes, from best to worst: a batch ends with its worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Exit {
+    /// vLLM would start.
+    Resolved = 0,
+    /// vLLM would refuse.
+    Refused = 1,
+    /// There is no rule for it.
+    Unmodelled = 3,
+    /// The question is malformed.
+    Usage = 2,
+}
+
+impl Exit {
+    const fn of(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Works | Outcome::Becomes | Outcome::Unverified => Self::Resolved,
+            Outcome::Refused | Outcome::DoesNotFit => Self::Refused,
+            Outcome::Unmodelled => Self::Unmodelled,
+        }
+    }
+
+    /// The worse of two.
+    fn and(self, other: Self) -> Self {
+        let rank = |exit| match exit {
+            Self::Resolved => 0,
+            Self::Refused => 1,
+            Self::Unmodelled => 2,
+            Self::Usage => 3,
+        };
+        if rank(other) > rank(self) {
+            other
+        } else {
+            self
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 vLLM would start, 1 vLLM would refuse, 2 usage, 3 not modelled.
+`resolve` ends with the worst of its cases.";
+
+fn command() -> Command {
+    Command::new("kvx")
+        .about("What vLLM will do with your KV cache, before you rent the GPU")
+        .version(env!("CARGO_PKG_VERSION"))
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .after_help(AFTER_HELP)
+        .subcommand(
+            Command::new("resolve")
+                .about("Answer cases: JSON lines in, JSON lines out")
+                .arg(
+                    Arg::new("file")
+                        .value_name("FILE")
+                        .help("Cases, one a line; standard input without it or with -"),
+                ),
+        )
+        .subcommand(show::command())
+        .subcommand(Command::new("gpus").about("List the GPUs of the catalog"))
+        .subcommand(Command::new("models").about("List the models of the catalog"))
+        .subcommand(Command::new("releases").about("List the vLLM releases that are modelled"))
+}
+
+fn main() -> ExitCode {
+    let arguments = show::normalise(std::env::args_os());
+    let matches = match command().try_get_matches_from(arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            // help and version are no errors
+            let exit = if error.use_stderr() {
+                Exit::Usage
+            } else {
+                Exit::Resolved
+            };
+            // nothing is left to do if even this cannot be printed
+            let _ = error.print();
+            return exit.into();
+        }
+    };
+    let done = match matches.subcommand() {
+        Some(("resolve", matches)) => lines::resolve(matches.get_one::<String>("file")),
+        Some(("show", matches)) => show::run(matches),
+        Some(("gpus", _)) => lines::print(&gpus()),
+        Some(("models", _)) => lines::print(&models()),
+        Some(("releases", _)) => lines::print(&releases()),
+        _ => Ok(Exit::Usage),
+    };
+    match done {
+        Ok(exit) => exit.into(),
+        // whoever reads has had enough
+        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("kvx: {error}");
+            Exit::Usage.into()
+        }
+    }
+}
+
+fn gpus() -> String {
+    let row = |key: &str, capability: &str, memory: &str, name: &str| {
+        format!("{key:<26}{capability:<8}{memory:>9}  {name}")
+    };
+    let mut lines = vec![row("KEY", "CC", "MiB", "NAME")];
+    lines.extend(GPUS.iter().map(|gpu| {
+        let inferred = if gpu.nvml_inferred {
+            " (memory inferred)"
+        } else {
+            ""
+        };
+        row(
+            gpu.key,
+            &gpu.capability.to_string(),
+            &gpu.nvml_total_mib.to_string(),
+            &format!("{}{inferred}", gpu.name),
+        )
+    }));
+    listing(&lines)
+}
+
+fn models() -> String {
+    listing(&MODELS.map(|model| model.id))
+}
+
+fn releases() -> String {
+    listing(&Release::ALL.map(Release::version))
+}
+
+fn listing<T: AsRef<str>>(lines: &[T]) -> String {
+    lines
+        .iter()
+        .flat_map(|line| [line.as_ref(), "\n"])
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_well_formed() {
+        command().debug_assert();
+    }
+
+    #[test]
+    fn the_worst_case_decides() {
+        assert_eq!(Exit::Resolved.and(Exit::Refused), Exit::Refused);
+        assert_eq!(Exit::Unmodelled.and(Exit::Refused), Exit::Unmodelled);
+        assert_eq!(Exit::Usage.and(Exit::Unmodelled), Exit::Usage);
+        assert_eq!(Exit::Unmodelled as u8, 3);
     }
 }

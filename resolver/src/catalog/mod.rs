@@ -61,7 +61,7 @@ pub struct CatalogModel {
 }
 
 /// Real config.json files, as public packages of model configurations carry them.
-pub const MODELS: [CatalogModel; 4] = [
+pub const MODELS: [CatalogModel; 6] = [
     CatalogModel {
         id: "deepseek-ai/DeepSeek-V4-Flash",
         config_json: include_str!("models/deepseek-ai--DeepSeek-V4-Flash.json"),
@@ -77,6 +77,14 @@ pub const MODELS: [CatalogModel; 4] = [
     CatalogModel {
         id: "nvidia/DeepSeek-V4-Pro-NVFP4",
         config_json: include_str!("models/nvidia--DeepSeek-V4-Pro-NVFP4.json"),
+    },
+    CatalogModel {
+        id: "sgl-project/DeepSeek-V4-Flash-FP8",
+        config_json: include_str!("models/sgl-project--DeepSeek-V4-Flash-FP8.json"),
+    },
+    CatalogModel {
+        id: "sgl-project/DeepSeek-V4-Pro-FP8",
+        config_json: include_str!("models/sgl-project--DeepSeek-V4-Pro-FP8.json"),
     },
 ];
 

@@ -1,13 +1,16 @@
 //! The checks themselves, each with vLLM's text.
 
 use super::batch::BatchLimits;
+use crate::args::EngineArgs;
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
+use crate::flag::Flag;
 use crate::model::Model;
 use crate::python::{Bound, FieldErrors, repr, repr_list};
 use crate::release::{Profile, UnknownDtype};
-use crate::request::{EngineArgs, Request};
+use crate::request::Request;
 use crate::units::python_float;
+use crate::value::Value;
 
 /// GPUs of one node. A case says nothing of the node; this is the oracle's.
 const NODE_GPUS: i64 = 64;
@@ -16,23 +19,102 @@ fn invalid(message: impl Into<String>) -> Refusal {
     Refusal::raised(Stage::Config, "ValidationError", message)
 }
 
-fn check_fields(errors: &FieldErrors) -> Result<(), Refusal> {
+/// A class's fields in its order: what is of the wrong type, then what
+/// `bound` finds out of bounds.
+fn check_class(
+    class: &'static str,
+    args: &EngineArgs,
+    fields: &[Flag],
+    mut bound: impl FnMut(Flag, &mut FieldErrors),
+) -> Result<(), Refusal> {
+    let mut errors = FieldErrors::new(class);
+    for flag in fields {
+        match args.wrong.iter().find(|wrong| wrong.flag == *flag) {
+            Some(wrong) => errors.wrong_type(flag.name(), wrong.problem, &wrong.value),
+            None => bound(*flag, &mut errors),
+        }
+    }
     errors.text().map_or(Ok(()), |text| Err(invalid(text)))
 }
 
-/// The weights' and activations' dtype: only bfloat16 has rules here.
-pub(super) fn model_dtype(request: &Request, model: &Model) -> Result<(), Refusal> {
+/// An integer field that must be at least `least`.
+fn at_least(errors: &mut FieldErrors, field: &str, value: Option<i64>, least: i64) {
+    if let Some(value) = value.filter(|value| *value < least) {
+        errors.out_of_bounds(field, Bound::AtLeast(least), &Value::Integer(value.into()));
+    }
+}
+
+/// The weights' and activations' dtype.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelDtype {
+    /// `bfloat16`
+    Bfloat16,
+    /// `float16`, `half`
+    Float16,
+    /// `float32`, `float`
+    Float32,
+}
+
+impl ModelDtype {
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bfloat16 => "bfloat16",
+            Self::Float16 => "float16",
+            Self::Float32 => "float32",
+        }
+    }
+
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "bfloat16" => Some(Self::Bfloat16),
+            "float16" | "half" => Some(Self::Float16),
+            "float32" | "float" => Some(Self::Float32),
+            _ => None,
+        }
+    }
+}
+
+/// `--dtype`'s choices, in vLLM's order.
+const MODEL_DTYPES: [&str; 6] = ["auto", "half", "float16", "bfloat16", "float", "float32"];
+
+/// Bounds and choices of `vllm/config/model.py` `ModelConfig`, before it opens
+/// config.json.
+pub(crate) fn model_fields(args: &EngineArgs) -> Result<(), Refusal> {
+    let fields = [Flag::Dtype, Flag::MaxModelLen, Flag::EnforceEager];
+    check_class("ModelConfig", args, &fields, |flag, errors| match flag {
+        Flag::Dtype => {
+            if let Some(name) = args
+                .dtype
+                .as_deref()
+                .filter(|name| !MODEL_DTYPES.contains(name))
+            {
+                let value = Value::String(name.to_owned());
+                errors.not_a_choice(flag.name(), &MODEL_DTYPES, "dtype", &value);
+            }
+        }
+        Flag::MaxModelLen => at_least(errors, flag.name(), args.max_model_len, -1),
+        _ => {}
+    })
+}
+
+/// `--dtype`, or the model's own. Mirrors `vllm/config/model.py` `_get_and_verify_dtype`.
+pub(super) fn model_dtype(args: &EngineArgs, model: &Model) -> Result<ModelDtype, Refusal> {
+    if let Some(dtype) = args.dtype.as_deref().and_then(ModelDtype::parse) {
+        return Ok(dtype);
+    }
     let Model::DeepseekV4(model) = model;
-    let asked = request.args.dtype.as_deref().unwrap_or("auto");
-    match (asked, model.dtype.as_deref()) {
-        ("bfloat16", _) | ("auto", Some("bfloat16")) => Ok(()),
-        ("auto", other) => Err(Refusal::not_modelled(format!(
-            "config.json's dtype is {}; DeepSeek V4 is modelled with bfloat16 only",
-            other.unwrap_or("not given")
+    match model
+        .dtype
+        .as_deref()
+        .map(|name| (name, ModelDtype::parse(name)))
+    {
+        Some((_, Some(dtype @ (ModelDtype::Bfloat16 | ModelDtype::Float16)))) => Ok(dtype),
+        Some((name, _)) => Err(Refusal::not_modelled(format!(
+            "config.json's dtype is {name}; bfloat16 and float16 are modelled"
         ))),
-        (other, _) => Err(Refusal::not_modelled(format!(
-            "dtype={other} is not modelled; DeepSeek V4 is modelled with bfloat16 only"
-        ))),
+        None => Err(Refusal::not_modelled(
+            "config.json names no dtype (torch_dtype); pass --dtype",
+        )),
     }
 }
 
@@ -41,9 +123,6 @@ pub(super) fn model_dtype(request: &Request, model: &Model) -> Result<(), Refusa
 /// `ModelConfig.validate_model_config_after`.
 pub(super) fn max_model_len(request: &Request, model: &Model) -> Result<(u64, bool), Refusal> {
     let asked = request.args.max_model_len;
-    let mut errors = FieldErrors::new("ModelConfig");
-    errors.at_least("max_model_len", asked, -1);
-    check_fields(&errors)?;
     let derived = model.max_position_embeddings();
     let length = match asked {
         None => return Ok((derived, false)),
@@ -74,38 +153,37 @@ pub(super) fn max_model_len(request: &Request, model: &Model) -> Result<(u64, bo
 
 /// Bounds of `vllm/config/cache.py` `CacheConfig`.
 pub(super) fn cache_fields(args: &EngineArgs) -> Result<(), Refusal> {
-    let mut errors = FieldErrors::new("CacheConfig");
-    if let Some(size) = args.block_size.filter(|size| *size <= 0) {
-        errors.out_of_bounds(
-            "block_size",
-            Bound::GreaterThan(0),
-            &size.to_string(),
-            "int",
-        );
+    let utilization = args.gpu_memory_utilization;
+    if utilization.is_some_and(|fraction| !fraction.is_finite()) {
+        return Err(Refusal::BadCase(
+            "gpu_memory_utilization: expected a finite number".into(),
+        ));
     }
-    if let Some(fraction) = args.gpu_memory_utilization {
-        if !fraction.is_finite() {
-            return Err(Refusal::BadCase(
-                "gpu_memory_utilization: expected a finite number".into(),
-            ));
+    let fields = [
+        Flag::BlockSize,
+        Flag::GpuMemoryUtilization,
+        Flag::NumGpuBlocksOverride,
+        Flag::EnablePrefixCaching,
+        Flag::KvCacheMemoryBytes,
+    ];
+    check_class("CacheConfig", args, &fields, |flag, errors| match flag {
+        Flag::BlockSize => {
+            if let Some(size) = args.block_size.filter(|size| *size <= 0) {
+                let value = Value::Integer(size.into());
+                errors.out_of_bounds(flag.name(), Bound::GreaterThan(0), &value);
+            }
         }
-        let (shown, kind) = if fraction.fract() == 0.0 && fraction.abs() < 1e15 {
-            (format!("{fraction:.0}"), "int")
-        } else {
-            (python_float(fraction), "float")
-        };
-        if fraction > 1.0 {
-            errors.out_of_bounds("gpu_memory_utilization", Bound::AtMost(1), &shown, kind);
-        } else if fraction <= 0.0 {
-            errors.out_of_bounds(
-                "gpu_memory_utilization",
-                Bound::GreaterThan(0),
-                &shown,
-                kind,
-            );
+        Flag::GpuMemoryUtilization => {
+            let value = utilization.map(Value::Float).unwrap_or_default();
+            let shown = value.as_integer().map_or(value, Value::Integer);
+            if utilization.is_some_and(|fraction| fraction > 1.0) {
+                errors.out_of_bounds(flag.name(), Bound::AtMost(1), &shown);
+            } else if utilization.is_some_and(|fraction| fraction <= 0.0) {
+                errors.out_of_bounds(flag.name(), Bound::GreaterThan(0), &shown);
+            }
         }
-    }
-    check_fields(&errors)
+        _ => {}
+    })
 }
 
 /// The spelling, as the parser or `CacheConfig._validate_cache_dtype` takes it.
@@ -143,15 +221,29 @@ pub(super) fn cache_dtype(args: &EngineArgs, profile: &Profile) -> Result<CacheD
 
 /// `vllm/config/parallel.py` `ParallelConfig`.
 pub(super) fn parallel(args: &EngineArgs) -> Result<(), Refusal> {
-    let mut errors = FieldErrors::new("ParallelConfig");
-    errors.at_least("tensor_parallel_size", args.tensor_parallel_size, 1);
-    errors.at_least("data_parallel_size", args.data_parallel_size, 1);
-    errors.at_least(
-        "decode_context_parallel_size",
-        args.decode_context_parallel_size,
-        1,
-    );
-    check_fields(&errors)?;
+    let fields = [
+        Flag::TensorParallelSize,
+        Flag::DataParallelSize,
+        Flag::EnableExpertParallel,
+        Flag::DecodeContextParallelSize,
+    ];
+    check_class("ParallelConfig", args, &fields, |flag, errors| match flag {
+        Flag::TensorParallelSize => at_least(errors, flag.name(), args.tensor_parallel_size, 1),
+        Flag::DataParallelSize => {
+            at_least(errors, flag.name(), args.data_parallel_size, 1);
+            // a field of its own, which follows it
+            at_least(
+                errors,
+                "data_parallel_size_local",
+                args.data_parallel_size,
+                0,
+            );
+        }
+        Flag::DecodeContextParallelSize => {
+            at_least(errors, flag.name(), args.decode_context_parallel_size, 1);
+        }
+        _ => {}
+    })?;
     let tensor = args.tensor_parallel_size.unwrap_or(1);
     if tensor > NODE_GPUS {
         return Err(invalid(format!(
@@ -172,15 +264,22 @@ pub(super) fn parallel(args: &EngineArgs) -> Result<(), Refusal> {
 
 /// `vllm/config/scheduler.py` `SchedulerConfig`.
 pub(super) fn scheduler(args: &EngineArgs, batch: &BatchLimits) -> Result<(u64, u64), Refusal> {
-    let mut errors = FieldErrors::new("SchedulerConfig");
     let fields = [
-        ("max_num_batched_tokens", batch.max_num_batched_tokens),
-        ("max_num_seqs", batch.max_num_seqs),
+        Flag::MaxNumBatchedTokens,
+        Flag::MaxNumSeqs,
+        Flag::DisableHybridKvCacheManager,
+        Flag::AsyncScheduling,
     ];
-    for (field, value) in fields.into_iter().filter(|(_, value)| *value < 1) {
-        errors.out_of_bounds(field, Bound::AtLeast(1), &value.to_string(), "int");
-    }
-    check_fields(&errors)?;
+    check_class("SchedulerConfig", args, &fields, |flag, errors| {
+        let value = match flag {
+            Flag::MaxNumBatchedTokens => batch.max_num_batched_tokens,
+            Flag::MaxNumSeqs => batch.max_num_seqs,
+            _ => return,
+        };
+        if value < 1 {
+            errors.out_of_bounds(flag.name(), Bound::AtLeast(1), &Value::Integer(value));
+        }
+    })?;
     let BatchLimits {
         max_num_batched_tokens: tokens,
         max_num_seqs: seqs,
@@ -197,21 +296,48 @@ pub(super) fn scheduler(args: &EngineArgs, batch: &BatchLimits) -> Result<(u64, 
 
 /// A float cache of another type than the model's.
 /// Mirrors `vllm/config/vllm.py` `VllmConfig._reject_mismatched_float_kv_cache`.
-pub(super) fn float_cache(dtype: CacheDtype, profile: &Profile) -> Result<(), Refusal> {
-    if profile.checks_float16_clash && dtype == CacheDtype::Float16 {
-        return Err(invalid(
-            "kv_cache_dtype=\"float16\" is incompatible with dtype=\"bfloat16\". Please set \
-             `--kv-cache-dtype` to `auto` or `bfloat16`.",
-        ));
+pub(super) fn float_cache(
+    dtype: CacheDtype,
+    model: ModelDtype,
+    profile: &Profile,
+) -> Result<(), Refusal> {
+    let float = matches!(dtype, CacheDtype::Float16 | CacheDtype::Bfloat16);
+    let model = model.as_str();
+    if !profile.checks_float_clash || !float || dtype.as_str() == model {
+        return Ok(());
     }
-    Ok(())
+    let or_own = if model == "float32" {
+        String::new()
+    } else {
+        format!(" or `{model}`")
+    };
+    Err(invalid(format!(
+        "kv_cache_dtype=\"{dtype}\" is incompatible with dtype=\"{model}\". Please set \
+         `--kv-cache-dtype` to `auto`{or_own}."
+    )))
+}
+
+/// Dtypes that the quantisation takes. Mirrors `vllm/config/vllm.py`
+/// `VllmConfig._get_quantization_config`.
+pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Model) -> Result<(), Refusal> {
+    let Model::DeepseekV4(model) = model;
+    match (dtype, model.quant_method.as_deref()) {
+        (ModelDtype::Bfloat16 | ModelDtype::Float16, _) => Ok(()),
+        (ModelDtype::Float32, Some("fp8")) => Err(invalid(
+            "torch.float32 is not supported for quantization method deepseek_v4_fp8. Supported \
+             dtypes: [torch.bfloat16, torch.float16]",
+        )),
+        (ModelDtype::Float32, _) => Err(Refusal::not_modelled(
+            "dtype=float32 is modelled for the fp8 files only",
+        )),
+    }
 }
 
 /// Mirrors `vllm/config/model.py` `ModelConfig.verify_with_parallel_config`.
 pub(super) fn heads(args: &EngineArgs, model: &Model) -> Result<(), Refusal> {
     let heads = model.num_attention_heads();
     let tensor = super::or_one(args.tensor_parallel_size);
-    if heads % tensor != 0 {
+    if !heads.is_multiple_of(tensor) {
         return Err(invalid(format!(
             "Total number of attention heads ({heads}) must be divisible by tensor parallel size \
              ({tensor})."

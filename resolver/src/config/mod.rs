@@ -5,6 +5,10 @@
 mod batch;
 mod checks;
 
+pub use checks::ModelDtype;
+pub(crate) use checks::model_fields;
+
+use crate::args::EngineArgs;
 use crate::backend::AttentionBackend;
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
@@ -21,8 +25,12 @@ const DEFAULT_GPU_MEMORY_UTILIZATION: f64 = 0.92;
 pub struct EngineConfig {
     /// As asked; the model may write back another.
     pub cache_dtype: CacheDtype,
+    /// Of the weights and activations.
+    pub model_dtype: ModelDtype,
     /// Ranks that share each layer.
     pub tensor_parallel_size: u64,
+    /// Ranks that a layer's experts are sliced over.
+    pub expert_slices: u64,
     /// Ranks that share one request's KV in decoding.
     pub decode_context_parallel_size: u64,
     /// Tokens of the longest request.
@@ -58,7 +66,7 @@ pub(crate) fn build(
     let args = &request.args;
     let profile = request.release.profile();
 
-    checks::model_dtype(request, model)?;
+    let dtype = checks::model_dtype(args, model)?;
     let (max_model_len, auto_fit) = checks::max_model_len(request, model)?;
     trace.step(
         Stage::Config,
@@ -87,8 +95,9 @@ pub(crate) fn build(
         .map(|name| AttentionBackend::parse(name, profile))
         .transpose()?
         .flatten();
-    checks::float_cache(cache_dtype, profile)?;
+    checks::float_cache(cache_dtype, dtype, profile)?;
     checks::heads(args, model)?;
+    checks::quantised_dtype(dtype, model)?;
     checks::nvfp4_with_mla(cache_dtype, profile)?;
 
     let async_scheduling = args.async_scheduling.unwrap_or(true);
@@ -109,7 +118,9 @@ pub(crate) fn build(
 
     Ok(EngineConfig {
         cache_dtype,
+        model_dtype: dtype,
         tensor_parallel_size: or_one(args.tensor_parallel_size),
+        expert_slices: expert_slices(args)?,
         decode_context_parallel_size: or_one(args.decode_context_parallel_size),
         max_model_len,
         auto_fit,
@@ -124,6 +135,20 @@ pub(crate) fn build(
             .unwrap_or(DEFAULT_GPU_MEMORY_UTILIZATION),
         num_gpu_blocks_override: args.num_gpu_blocks_override,
         disable_hybrid_kv_cache_manager: args.disable_hybrid_kv_cache_manager.unwrap_or(false),
+    })
+}
+
+/// With expert parallelism each rank holds whole experts.
+/// Mirrors `vllm/model_executor/layers/fused_moe/config.py` `FusedMoEParallelConfig.make`.
+fn expert_slices(args: &EngineArgs) -> Result<u64, Refusal> {
+    let ranks = mul(
+        or_one(args.tensor_parallel_size),
+        or_one(args.data_parallel_size),
+    )?;
+    Ok(if args.enable_expert_parallel == Some(true) {
+        1
+    } else {
+        ranks
     })
 }
 

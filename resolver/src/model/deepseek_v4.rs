@@ -49,6 +49,10 @@ pub struct DeepseekV4 {
     pub max_position_embeddings: u64,
     /// `torch_dtype` or `dtype`, if config.json says.
     pub dtype: Option<String>,
+    /// `quantization_config.quant_method`, if config.json has one.
+    pub quant_method: Option<String>,
+    /// Width of one expert.
+    pub moe_intermediate_size: u64,
     /// Each decoder layer's compression.
     pub layers: Vec<Compression>,
 }
@@ -89,10 +93,57 @@ impl DeepseekV4 {
             head_dim,
             sliding_window: integer(config, "sliding_window", 1, MOST_WIDTH)?,
             index_head_dim,
-            max_position_embeddings: integer(config, "max_position_embeddings", 1, MOST_TOKENS)?,
+            max_position_embeddings: max_position_embeddings(config)?,
             dtype: dtype(config)?,
+            quant_method: quant_method(config)?,
+            moe_intermediate_size: integer(config, "moe_intermediate_size", 1, MOST_WIDTH)?,
             layers,
         })
+    }
+}
+
+/// vLLM takes the smallest of several fields for the longest sequence, and
+/// stretches it by some kinds of RoPE scaling; only the plain case has a rule.
+fn max_position_embeddings(config: &Value) -> Result<u64, ModelError> {
+    const OTHERS: [&str; 8] = [
+        "n_positions",
+        "max_seq_len",
+        "seq_length",
+        "model_max_length",
+        "max_target_positions",
+        "max_sequence_length",
+        "max_seq_length",
+        "seq_len",
+    ];
+    if let Some(field) = OTHERS.iter().find(|field| config.get_set(field).is_some()) {
+        return Err(ModelError::Unmodelled(format!(
+            "`{field}` beside max_position_embeddings is not modelled for DeepSeek V4"
+        )));
+    }
+    for field in ["rope_scaling", "rope_parameters"] {
+        let Some(scaling) = config.get_set(field) else {
+            continue;
+        };
+        let kind = scaling.get_set("rope_type").or(scaling.get_set("type"));
+        if kind.is_none_or(|kind| kind.as_str() != Some("yarn")) {
+            return Err(ModelError::Unmodelled(format!(
+                "`{field}` is modelled with the type yarn only for DeepSeek V4"
+            )));
+        }
+    }
+    integer(config, "max_position_embeddings", 1, MOST_TOKENS)
+}
+
+fn quant_method(config: &Value) -> Result<Option<String>, ModelError> {
+    match config.get_set("quantization_config") {
+        None => Ok(None),
+        Some(quantisation @ Value::Object(_)) => match quantisation.get_set("quant_method") {
+            Some(Value::String(name)) => Ok(Some(clip(name))),
+            _ => Err(ModelError::Unmodelled(
+                "`quantization_config` has no `quant_method`".into(),
+            )),
+        },
+        Some(_) => Err(wrong_type("quantization_config", "an object", config)),
     }
 }
 
@@ -170,6 +221,7 @@ mod tests {
                 ("head_dim", number(512)),
                 ("sliding_window", number(128)),
                 ("index_head_dim", number(128)),
+                ("moe_intermediate_size", number(2048)),
                 ("max_position_embeddings", number(1 << 20)),
                 (
                     "compress_ratios",

@@ -35,6 +35,17 @@ pub enum ModelError {
         /// `model_type`
         model_type: String,
     },
+    /// transformers has no such model, so vLLM refuses the file.
+    #[error(
+        "The checkpoint you are trying to load has model type `{0}` but Transformers does not \
+         recognize this architecture. This could be because of an issue with the checkpoint, or \
+         because your version of Transformers is out of date.\n\nYou can update Transformers with \
+         the command `pip install --upgrade transformers`. If this does not work, and the \
+         checkpoint is very new, then there may not be a release version that supports this model \
+         yet. In this case, you can get the most up-to-date code by installing Transformers from \
+         source with the command `pip install git+https://github.com/huggingface/transformers.git`"
+    )]
+    UnknownToTransformers(String),
     /// A field is absent.
     #[error(
         "config.json has no `{0}`; its value would be transformers' default, which KV Explorer does not guess"
@@ -103,6 +114,8 @@ impl Model {
             ("DeepseekV4ForCausalLM", "deepseek_v4") => {
                 DeepseekV4::from_config(config).map(Self::DeepseekV4)
             }
+            // a reference implementation's name, in files made for another server
+            (_, "deepseek_ref") => Err(ModelError::UnknownToTransformers(clip(model_type))),
             _ => Err(ModelError::Family {
                 architecture: clip(architecture),
                 model_type: clip(model_type),

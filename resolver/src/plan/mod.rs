@@ -48,21 +48,18 @@ pub(crate) fn plan(
         bytes_per_block,
         demands: &demands,
     };
-    let sized = match pool_bytes {
-        Some(pool) => {
-            // vLLM looks at what is left before it looks at the layers
-            let any_left = config
-                .num_gpu_blocks_override
-                .map_or(pool > bytes_per_block, |count| count > 1);
-            if any_left || config.auto_fit {
-                check_demand(layers, &groups, config)?;
-            }
-            Some(pool::size(config, &blocks, pool, trace)?)
-        }
-        None => {
+    let sized = if let Some(pool) = pool_bytes {
+        // vLLM looks at what is left before it looks at the layers
+        let any_left = config
+            .num_gpu_blocks_override
+            .map_or(pool > bytes_per_block, |count| count > 1);
+        if any_left || config.auto_fit {
             check_demand(layers, &groups, config)?;
-            None
         }
+        Some(pool::size(config, &blocks, pool, trace)?)
+    } else {
+        check_demand(layers, &groups, config)?;
+        None
     };
     let max_model_len = sized.map_or(config.max_model_len, |sized| sized.max_model_len);
     let figures = Figures::new(&blocks)?;

@@ -138,10 +138,9 @@ pub struct LayerSpec {
 impl LayerSpec {
     /// Stored states in a page.
     pub const fn num_states(&self) -> u64 {
-        if self.tokens_per_state == 0 {
-            1
-        } else {
-            self.block_size / self.tokens_per_state
+        match self.block_size.checked_div(self.tokens_per_state) {
+            Some(states) => states,
+            None => 1,
         }
     }
 

@@ -1,0 +1,227 @@
+//! An answer as a person reads it.
+
+use std::fmt::Write as _;
+
+use kv_resolver::error::Outcome;
+use kv_resolver::resolution::human_bytes;
+use kv_resolver::trace::TraceStep;
+use kv_resolver::units::thousands;
+use kv_resolver::{Note, Request, Resolution, StartupError};
+
+/// Columns that prose is wrapped to.
+const WIDTH: usize = 96;
+
+/// The whole answer.
+pub fn answer(model: &str, request: &Request, result: &Result<Resolution, StartupError>) -> String {
+    let mut out = String::new();
+    // writing to a String cannot fail, here and below
+    let _ = writeln!(
+        out,
+        "{model} on {} (SM{}{}), vLLM {}\n",
+        request.gpu.name,
+        request.gpu.capability.major,
+        request.gpu.capability.minor,
+        request.release
+    );
+    match result {
+        Ok(resolution) => resolved(&mut out, resolution),
+        Err(error) => refused(&mut out, error),
+    }
+    out
+}
+
+fn resolved(out: &mut String, r: &Resolution) {
+    let dtype = if r.cache_dtype == r.requested_cache_dtype {
+        r.cache_dtype.to_string()
+    } else {
+        format!("{} → {}", r.requested_cache_dtype, r.cache_dtype)
+    };
+    headline(out, r.outcome, &dtype);
+    let _ = writeln!(out);
+    if let Some(capacity) = &r.capacity {
+        let _ = writeln!(out, "  INFO {}\n", capacity.log_line);
+    }
+    let row = |out: &mut String, name: &str, value: String| {
+        let _ = writeln!(out, "  {name:<26}{value}");
+    };
+    row(out, "backends", r.backends.join(", "));
+    row(
+        out,
+        "block size",
+        format!(
+            "{} tokens (metrics will show {})",
+            r.block_size, r.reported_block_size
+        ),
+    );
+    row(out, "layout", r.kv_cache_layout.to_string());
+    row(out, "max_model_len", thousands(r.max_model_len));
+    row(
+        out,
+        "in flight",
+        format!(
+            "{} tokens ({} × max_num_batched_tokens {}), max_num_seqs {}",
+            thousands(r.max_in_flight_tokens),
+            r.max_concurrent_batches,
+            thousands(r.max_num_batched_tokens),
+            thousands(r.max_num_seqs)
+        ),
+    );
+    row(
+        out,
+        "one more token",
+        format!("{} B", r.marginal_bytes_per_token),
+    );
+    row(
+        out,
+        "every request, fixed",
+        bytes(r.fixed_bytes_per_request),
+    );
+    row(out, "one such request", bytes(r.request_bytes));
+    if let Some(capacity) = &r.capacity {
+        row(
+            out,
+            "fits",
+            format!(
+                "{} requests: {} blocks, {} allocated",
+                capacity.printed_concurrency,
+                thousands(capacity.num_blocks),
+                human_bytes(capacity.allocated_bytes)
+            ),
+        );
+    }
+    let _ = writeln!(out, "\n  one block: {} B", thousands(r.bytes_per_block));
+    for group in &r.groups {
+        let members: Vec<String> = group
+            .members
+            .iter()
+            .map(|member| {
+                format!(
+                    "{} × {} {}",
+                    member.count,
+                    member.role.label(),
+                    thousands(member.page_size_bytes)
+                )
+            })
+            .collect();
+        let _ = writeln!(
+            out,
+            "    {:<52}{:>6} tokens  {:>7} blocks a request  {:>11}",
+            members.join(" + "),
+            group.block_size,
+            thousands(group.blocks_per_request),
+            human_bytes(group.request_bytes)
+        );
+    }
+    let _ = writeln!(out, "\n  one stored state");
+    for slot in &r.slot_bytes {
+        let covers = match slot.tokens_per_state {
+            1 => "1 token".to_owned(),
+            tokens => format!("{tokens} tokens"),
+        };
+        let _ = writeln!(
+            out,
+            "    {:<16}{:>7} B for {covers}",
+            slot.role.label(),
+            thousands(slot.bytes)
+        );
+    }
+    notes(out, &r.notes);
+    why(out, &r.trace);
+}
+
+fn refused(out: &mut String, error: &StartupError) {
+    let refusal = &error.refusal;
+    headline(out, refusal.outcome(), refusal.stage().describe());
+    let _ = writeln!(out);
+    let text = if refusal.outcome() == Outcome::Unmodelled {
+        refusal.to_string()
+    } else {
+        format!("{}: {refusal}", refusal.error_type())
+    };
+    // whole lines, so that it can be searched for and compared
+    for line in text.lines() {
+        let _ = writeln!(out, "  {line}");
+    }
+    if !error.advice.is_empty() {
+        let _ = writeln!(out, "\n  what works here");
+        for advice in &error.advice {
+            bullet(out, &advice.text);
+        }
+    }
+    notes(out, &error.notes);
+    why(out, &error.trace);
+}
+
+fn headline(out: &mut String, outcome: Outcome, detail: &str) {
+    let _ = writeln!(out, "{}: {detail}", outcome.as_str().to_uppercase());
+    wrap(out, outcome.meaning(), "  ");
+}
+
+fn notes(out: &mut String, notes: &[Note]) {
+    if !notes.is_empty() {
+        let _ = writeln!(out, "\n  notes");
+        for note in notes {
+            bullet(out, &note.text);
+        }
+    }
+}
+
+fn why(out: &mut String, trace: &[TraceStep]) {
+    if trace.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n  why");
+    for (number, step) in (1..).zip(trace) {
+        wrap_hanging(out, &step.decided, &format!("  {number:>4}. "), "        ");
+        let _ = writeln!(out, "        {} · {}", step.rule.function, step.rule.file);
+    }
+}
+
+fn bytes(bytes: u64) -> String {
+    format!("{} ({} B)", human_bytes(bytes), thousands(bytes))
+}
+
+fn bullet(out: &mut String, text: &str) {
+    wrap_hanging(out, text, "    · ", "      ");
+}
+
+fn wrap(out: &mut String, text: &str, indent: &str) {
+    wrap_hanging(out, text, indent, indent);
+}
+
+/// Breaks lines at spaces; a word longer than a line stays whole.
+fn wrap_hanging(out: &mut String, text: &str, first: &str, rest: &str) {
+    let mut line = first.to_owned();
+    let mut empty = true;
+    for word in text.split(' ') {
+        if !empty && line.chars().count() + 1 + word.chars().count() > WIDTH {
+            out.push_str(line.trim_end());
+            out.push('\n');
+            rest.clone_into(&mut line);
+            empty = true;
+        }
+        if !empty {
+            line.push(' ');
+        }
+        line.push_str(word);
+        empty = false;
+    }
+    out.push_str(line.trim_end());
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn prose_is_wrapped_between_words() {
+        let mut out = String::new();
+        wrap(&mut out, &"word ".repeat(40), "  ");
+        assert!(
+            out.lines()
+                .all(|line| line.chars().count() <= WIDTH && line.starts_with("  word"))
+        );
+        assert_eq!(out.split_whitespace().count(), 40);
+    }
+}

@@ -1,0 +1,346 @@
+//! What the user passes and sets.
+
+use crate::flag::{Flag, FlagError, FlagKind};
+use crate::python::{TypeProblem, lax_bool, lax_float, lax_int};
+use crate::value::Value;
+
+/// What the user passes, by `EngineArgs` name; `None` is "not passed".
+#[derive(Debug, Clone, PartialEq, Default)]
+#[allow(missing_docs)] // `Flag::help` says it
+pub struct EngineArgs {
+    pub kv_cache_dtype: Option<String>,
+    pub tensor_parallel_size: Option<i64>,
+    pub data_parallel_size: Option<i64>,
+    pub enable_expert_parallel: Option<bool>,
+    pub decode_context_parallel_size: Option<i64>,
+    pub max_model_len: Option<i64>,
+    pub max_num_batched_tokens: Option<i64>,
+    pub max_num_seqs: Option<i64>,
+    pub block_size: Option<i64>,
+    pub attention_backend: Option<String>,
+    pub enable_prefix_caching: Option<bool>,
+    pub async_scheduling: Option<bool>,
+    pub enforce_eager: Option<bool>,
+    pub num_gpu_blocks_override: Option<i64>,
+    pub disable_hybrid_kv_cache_manager: Option<bool>,
+    pub gpu_memory_utilization: Option<f64>,
+    pub kv_cache_memory_bytes: Option<i64>,
+    pub dtype: Option<String>,
+    /// Flags that were passed and have no rule here, by name.
+    pub unmodelled: Vec<String>,
+    /// Values that are not of their flag's type, for vLLM's own message.
+    pub(crate) wrong: Vec<WrongValue>,
+}
+
+/// A value that a config class does not take for its type.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct WrongValue {
+    pub flag: Flag,
+    pub value: Value,
+    pub problem: TypeProblem,
+}
+
+impl EngineArgs {
+    /// Sets one flag as a keyword of `EngineArgs`: a string of digits is a
+    /// number there, as pydantic has it; what it does not take is kept for
+    /// vLLM's own message. Of `null`, vLLM makes "not passed" where that is the
+    /// flag's default.
+    pub fn set(&mut self, flag: Flag, value: &Value) -> Result<(), FlagError> {
+        if matches!(value, Value::Array(_) | Value::Object(_)) {
+            return Err(wrong_type(flag, value));
+        }
+        self.clear(flag);
+        if *value == Value::Null && flag.takes_null() {
+            return Ok(());
+        }
+        match flag {
+            Flag::KvCacheDtype => self.kv_cache_dtype = Some(text(flag, value)?),
+            Flag::AttentionBackend => self.attention_backend = Some(text(flag, value)?),
+            Flag::Dtype => self.dtype = Some(text(flag, value)?),
+            Flag::GpuMemoryUtilization => {
+                self.gpu_memory_utilization = self.lax(flag, value, lax_float(value))?;
+            }
+            Flag::EnableExpertParallel
+            | Flag::EnablePrefixCaching
+            | Flag::AsyncScheduling
+            | Flag::EnforceEager
+            | Flag::DisableHybridKvCacheManager => {
+                let on = self.lax(flag, value, lax_bool(value))?;
+                if let Some(slot) = self.bool_slot(flag) {
+                    *slot = on;
+                }
+            }
+            Flag::TensorParallelSize
+            | Flag::DataParallelSize
+            | Flag::DecodeContextParallelSize
+            | Flag::MaxModelLen
+            | Flag::MaxNumBatchedTokens
+            | Flag::MaxNumSeqs
+            | Flag::BlockSize
+            | Flag::NumGpuBlocksOverride
+            | Flag::KvCacheMemoryBytes => {
+                let number = self.lax(flag, value, lax_int(value))?;
+                let number = number
+                    .map(|number| {
+                        i64::try_from(number).map_err(|_| FlagError::OutOfRange {
+                            flag: flag.name(),
+                            got: number.to_string(),
+                        })
+                    })
+                    .transpose()?;
+                if let Some(slot) = self.int_slot(flag) {
+                    *slot = number;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes a flag away.
+    pub fn clear(&mut self, flag: Flag) {
+        self.wrong.retain(|wrong| wrong.flag != flag);
+        if let Some(slot) = self.int_slot(flag) {
+            *slot = None;
+        } else if let Some(slot) = self.bool_slot(flag) {
+            *slot = None;
+        } else {
+            match flag {
+                Flag::KvCacheDtype => self.kv_cache_dtype = None,
+                Flag::AttentionBackend => self.attention_backend = None,
+                Flag::Dtype => self.dtype = None,
+                _ => self.gpu_memory_utilization = None,
+            }
+        }
+    }
+
+    fn int_slot(&mut self, flag: Flag) -> Option<&mut Option<i64>> {
+        match flag {
+            Flag::TensorParallelSize => Some(&mut self.tensor_parallel_size),
+            Flag::DataParallelSize => Some(&mut self.data_parallel_size),
+            Flag::DecodeContextParallelSize => Some(&mut self.decode_context_parallel_size),
+            Flag::MaxModelLen => Some(&mut self.max_model_len),
+            Flag::MaxNumBatchedTokens => Some(&mut self.max_num_batched_tokens),
+            Flag::MaxNumSeqs => Some(&mut self.max_num_seqs),
+            Flag::BlockSize => Some(&mut self.block_size),
+            Flag::NumGpuBlocksOverride => Some(&mut self.num_gpu_blocks_override),
+            Flag::KvCacheMemoryBytes => Some(&mut self.kv_cache_memory_bytes),
+            _ => None,
+        }
+    }
+
+    fn bool_slot(&mut self, flag: Flag) -> Option<&mut Option<bool>> {
+        match flag {
+            Flag::EnableExpertParallel => Some(&mut self.enable_expert_parallel),
+            Flag::EnablePrefixCaching => Some(&mut self.enable_prefix_caching),
+            Flag::AsyncScheduling => Some(&mut self.async_scheduling),
+            Flag::EnforceEager => Some(&mut self.enforce_eager),
+            Flag::DisableHybridKvCacheManager => Some(&mut self.disable_hybrid_kv_cache_manager),
+            _ => None,
+        }
+    }
+
+    /// Keeps a value that pydantic does not take for its message. vLLM itself
+    /// computes with the two limits of a step before pydantic sees them, so
+    /// what happens to nonsense there is not modelled.
+    fn lax<T>(
+        &mut self,
+        flag: Flag,
+        value: &Value,
+        converted: Result<T, TypeProblem>,
+    ) -> Result<Option<T>, FlagError> {
+        let computed = matches!(flag, Flag::MaxNumBatchedTokens | Flag::MaxNumSeqs);
+        match converted {
+            Ok(_) if computed && value.as_integer().is_none() => Err(wrong_type(flag, value)),
+            Ok(converted) => Ok(Some(converted)),
+            Err(_) if computed => Err(wrong_type(flag, value)),
+            // pydantic shortens what it shows of long input
+            Err(_) if value.as_str().is_some_and(|text| text.len() > 40) => {
+                Err(wrong_type(flag, value))
+            }
+            Err(problem) => {
+                self.wrong.push(WrongValue {
+                    flag,
+                    value: value.clone(),
+                    problem,
+                });
+                Ok(None)
+            }
+        }
+    }
+
+    /// Sets a flag by name. One without a rule is remembered and refused by
+    /// name, unless its value is what vLLM does anyway or it cannot touch the
+    /// KV cache.
+    pub fn set_by_name(&mut self, name: &str, value: &Value) -> Result<(), FlagError> {
+        if let Ok(flag) = name.parse() {
+            return self.set(flag, value);
+        }
+        let untouched = *value == Value::Null
+            || UNTOUCHING_FLAGS.contains(&name)
+            || NEUTRAL_VALUES
+                .iter()
+                .any(|(flag, neutral)| *flag == name && neutral.is(value));
+        if !untouched {
+            self.unmodelled.push(name.chars().take(80).collect());
+        }
+        Ok(())
+    }
+}
+
+/// Flags of `EngineArgs` that no decision about the KV cache looks at.
+const UNTOUCHING_FLAGS: [&str; 16] = [
+    "model",
+    "served_model_name",
+    "tokenizer",
+    "tokenizer_mode",
+    "skip_tokenizer_init",
+    "trust_remote_code",
+    "allowed_local_media_path",
+    "download_dir",
+    "load_format",
+    "revision",
+    "tokenizer_revision",
+    "seed",
+    "disable_log_stats",
+    "enable_log_requests",
+    "generation_config",
+    "use_tqdm_on_load",
+];
+
+/// A value that asks for nothing.
+enum Neutral {
+    Integer(i128),
+    Bool(bool),
+}
+
+impl Neutral {
+    fn is(&self, value: &Value) -> bool {
+        match self {
+            Self::Integer(neutral) => value.as_integer() == Some(*neutral),
+            Self::Bool(neutral) => *value == Value::Bool(*neutral),
+        }
+    }
+}
+
+/// Flags without a rule, with the value at which there is nothing to rule.
+const NEUTRAL_VALUES: [(&str, Neutral); 5] = [
+    ("pipeline_parallel_size", Neutral::Integer(1)),
+    ("prefill_context_parallel_size", Neutral::Integer(1)),
+    ("enable_lora", Neutral::Bool(false)),
+    ("calculate_kv_scales", Neutral::Bool(false)),
+    ("enable_eplb", Neutral::Bool(false)),
+];
+
+fn wrong_type(flag: Flag, value: &Value) -> FlagError {
+    FlagError::WrongType {
+        flag: flag.name(),
+        expected: match flag.kind() {
+            FlagKind::Text => "a string",
+            FlagKind::Integer | FlagKind::HumanInteger => "a whole number",
+            FlagKind::Float => "a number",
+            FlagKind::Bool => "true or false",
+        },
+        got: match value {
+            Value::String(text) => format!("{:?}", text.chars().take(40).collect::<String>()),
+            other => other.type_name().to_owned(),
+        },
+    }
+}
+
+fn text(flag: Flag, value: &Value) -> Result<String, FlagError> {
+    value
+        .as_str()
+        .map(str::to_owned)
+        .ok_or_else(|| wrong_type(flag, value))
+}
+
+/// The environment variables that matter.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Environment {
+    /// `VLLM_KV_CACHE_LAYOUT`
+    pub kv_cache_layout: Option<String>,
+    /// `VLLM_ALLOW_LONG_MAX_MODEL_LEN`
+    pub allow_long_max_model_len: bool,
+    /// Variables that were set and have no rule here, by name.
+    pub unmodelled: Vec<String>,
+}
+
+/// Variables that no decision about the KV cache looks at.
+const UNTOUCHING_VARIABLES: [&str; 4] = [
+    "VLLM_LOGGING_LEVEL",
+    "VLLM_NO_USAGE_STATS",
+    "VLLM_CACHE_ROOT",
+    "VLLM_API_KEY",
+];
+
+impl Environment {
+    /// Sets one variable. A `VLLM_` variable without a rule is remembered and
+    /// refused by name; others are not vLLM's.
+    pub fn set(&mut self, name: &str, value: &str) {
+        match name {
+            "VLLM_KV_CACHE_LAYOUT" => self.kv_cache_layout = Some(value.to_owned()),
+            // mirrors `vllm/envs.py`: lower-cased, "1" or "true"
+            "VLLM_ALLOW_LONG_MAX_MODEL_LEN" => {
+                self.allow_long_max_model_len =
+                    matches!(value.trim().to_lowercase().as_str(), "1" | "true");
+            }
+            _ if name.starts_with("VLLM_") && !UNTOUCHING_VARIABLES.contains(&name) => {
+                self.unmodelled.push(name.chars().take(80).collect());
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn digits_are_numbers_and_containers_are_not() {
+        let mut args = EngineArgs::default();
+        args.set(Flag::TensorParallelSize, &Value::String("8".into()))
+            .unwrap();
+        assert_eq!(args.tensor_parallel_size, Some(8));
+        assert_eq!(
+            args.set(Flag::TensorParallelSize, &Value::Array(vec![]))
+                .unwrap_err()
+                .to_string(),
+            "tensor_parallel_size: expected a whole number, got an array"
+        );
+        assert_eq!(
+            args.set(Flag::BlockSize, &Value::Integer(1 << 70))
+                .unwrap_err()
+                .to_string(),
+            "block_size: 1180591620717411303424 is out of range"
+        );
+    }
+
+    #[test]
+    fn a_flag_can_be_taken_away() {
+        for flag in Flag::ALL {
+            let mut args = EngineArgs::default();
+            for value in [Value::String("x".into()), Value::Integer(1)] {
+                let _ = args.set(flag, &value);
+                args.clear(flag);
+                assert_eq!(args, EngineArgs::default(), "{flag}");
+            }
+        }
+    }
+
+    #[test]
+    fn flags_without_a_rule_are_remembered() {
+        let mut args = EngineArgs::default();
+        args.set_by_name("speculative_config", &Value::Object(vec![]))
+            .unwrap();
+        args.set_by_name("pipeline_parallel_size", &Value::Integer(1))
+            .unwrap();
+        args.set_by_name("pipeline_parallel_size", &Value::Integer(2))
+            .unwrap();
+        args.set_by_name("seed", &Value::Integer(7)).unwrap();
+        assert_eq!(
+            args.unmodelled,
+            ["speculative_config", "pipeline_parallel_size"]
+        );
+    }
+}
