@@ -134,11 +134,11 @@ pub fn run_all(workspace: &Workspace, steps: &[&Step]) -> Fallible {
         let outcome = (step.run)(workspace);
         let time = seconds(step_start.elapsed());
         let verdict = match outcome {
-            Ok(()) => "ok".to_owned(),
+            Ok(()) => "ok",
             Err(error) => {
                 failed.push(step.name);
                 println!("error: {error}");
-                format!("FAILED: {error}")
+                "FAILED"
             }
         };
         writeln!(summary, "  {:12} {time}  {verdict}", step.name)?;
