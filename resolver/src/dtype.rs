@@ -149,6 +149,19 @@ impl CacheDtype {
         self.as_str().starts_with("fp8")
     }
 
+    /// Whether vLLM leaves the first and last layers unquantised with it.
+    /// Mirrors `vllm/engine/arg_utils.py`, where `kv_cache_dtype_skip_layers` is filled.
+    pub const fn skips_boundary_layers(self) -> bool {
+        matches!(
+            self,
+            Self::TurboquantK8v4
+                | Self::Turboquant4bitNc
+                | Self::TurboquantK3v4Nc
+                | Self::Turboquant3bitNc
+                | Self::Ultraquant4bit
+        )
+    }
+
     /// Whether it is the plain NVFP4 format, for caches with K and V.
     #[must_use]
     pub const fn is_plain_nvfp4(self) -> bool {

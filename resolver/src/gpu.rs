@@ -4,6 +4,9 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use crate::release::Release;
+use crate::units::GIB;
+
 /// The architectures that are answered.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Arch {
@@ -91,9 +94,82 @@ pub struct Gpu {
     pub total_memory_bytes: u64,
 }
 
+/// What vLLM takes a GPU for, by its memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemoryTier {
+    /// At least 160 GiB.
+    Huge,
+    /// At least 70 GiB, with exceptions.
+    Large,
+    /// Anything else.
+    Small,
+}
+
+const HUGE_BYTES: u64 = 160 * GIB;
+const LARGE_BYTES: u64 = 70 * GIB;
+/// DGX Spark's chip: much memory, little compute.
+const GB10: ComputeCapability = ComputeCapability::new(12, 1);
+
+impl MemoryTier {
+    /// Mirrors `vllm/engine/arg_utils.py` `EngineArgs.get_batch_defaults`.
+    pub fn of(gpu: &Gpu, release: Release) -> Self {
+        let held_small = gpu.name.to_lowercase().contains("a100")
+            || (release.profile().gb10_is_small && gpu.capability == GB10);
+        match gpu.total_memory_bytes {
+            HUGE_BYTES.. => Self::Huge,
+            LARGE_BYTES.. if !held_small => Self::Large,
+            _ => Self::Small,
+        }
+    }
+}
+
+/// All that any rule of a release looks at in a GPU: GPUs of one class get the
+/// same answers (their traces may name them).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct GpuClass {
+    /// Compute capability.
+    pub capability: ComputeCapability,
+    /// By memory, with the exceptions by name.
+    pub tier: MemoryTier,
+}
+
+impl GpuClass {
+    /// The class of a GPU.
+    pub fn of(gpu: &Gpu, release: Release) -> Self {
+        Self {
+            capability: gpu.capability,
+            tier: MemoryTier::of(gpu, release),
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn gpu(name: &str, capability: (u8, u8), gib: u64) -> Gpu {
+        Gpu {
+            name: name.to_owned(),
+            capability: ComputeCapability::new(capability.0, capability.1),
+            total_memory_bytes: gib * GIB,
+        }
+    }
+
+    #[test]
+    fn tiers_follow_memory_and_name() {
+        let tier = |name, capability, gib| {
+            MemoryTier::of(&gpu(name, capability, gib), Release::V0_33_0)
+        };
+        assert_eq!(tier("NVIDIA B200", (10, 0), 179), MemoryTier::Huge);
+        assert_eq!(tier("NVIDIA H100", (9, 0), 79), MemoryTier::Large);
+        assert_eq!(tier("NVIDIA H100", (9, 0), 69), MemoryTier::Small);
+        assert_eq!(tier("my A100", (9, 0), 80), MemoryTier::Small);
+        assert_eq!(tier("NVIDIA GB10", (12, 1), 119), MemoryTier::Small);
+        assert_eq!(
+            MemoryTier::of(&gpu("NVIDIA GB10", (12, 1), 119), Release::V0_30_0),
+            MemoryTier::Large
+        );
+    }
 
     #[test]
     fn capabilities_map_to_archs() {

@@ -2,7 +2,7 @@
 
 use crate::dtype::CacheDtype;
 use crate::error::Refusal;
-use crate::gpu::Gpu;
+use crate::gpu::{Gpu, GpuClass};
 use crate::request::Request;
 use crate::resolution::Resolution;
 use crate::resolve::resolve_quietly;
@@ -10,13 +10,42 @@ use crate::resolve::resolve_quietly;
 /// One row's answers, in the order of the dtypes.
 pub type Row = Vec<Result<Resolution, Refusal>>;
 
-/// Answers `base` for each GPU and each dtype; everything else stays. The rows
-/// are in the order of `gpus`.
+/// The matrix with one row for all GPUs that the rules cannot tell apart.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Classes {
+    /// A row for each class, in the order of their first GPUs.
+    pub rows: Vec<Row>,
+    /// For each GPU, the index of its row.
+    pub row_of_gpu: Vec<usize>,
+}
+
+/// Answers `base` for each class of GPU and each dtype; everything else stays.
 ///
 /// A cell equals [`resolve`](crate::resolve()) of the same request, less its
 /// trace, notes and advice.
+pub fn classes(base: &Request, gpus: &[Gpu], dtypes: &[CacheDtype]) -> Classes {
+    let mut seen: Vec<GpuClass> = Vec::new();
+    let mut rows = Vec::new();
+    let mut row_of_gpu = Vec::with_capacity(gpus.len());
+    for gpu in gpus {
+        let class = GpuClass::of(gpu, base.release);
+        let index = seen.iter().position(|other| *other == class);
+        row_of_gpu.push(index.unwrap_or_else(|| {
+            seen.push(class);
+            rows.push(row(base, gpu, dtypes));
+            rows.len() - 1
+        }));
+    }
+    Classes { rows, row_of_gpu }
+}
+
+/// The same with a row for each GPU, in their order.
 pub fn matrix(base: &Request, gpus: &[Gpu], dtypes: &[CacheDtype]) -> Vec<Row> {
-    gpus.iter().map(|gpu| row(base, gpu, dtypes)).collect()
+    let Classes { rows, row_of_gpu } = classes(base, gpus, dtypes);
+    row_of_gpu
+        .into_iter()
+        .map(|index| rows[index].clone())
+        .collect()
 }
 
 /// One GPU's answers.

@@ -118,6 +118,9 @@ pub struct Profile {
     pub gb10_is_small: bool,
     /// Names that `--attention-backend` takes, in the order of vLLM's enum.
     pub attention_backends: &'static [AttentionBackend],
+    /// With `nvfp4_ds_mla`, DeepSeek V4's window is packed even where its other
+    /// rows are plain (since 0.33 at the latest).
+    pub nvfp4_packs_window: bool,
     /// Sliding windows that no repeating pattern splits are split to fit the
     /// block (since 0.33 at the latest); before, only Mamba states were.
     pub windows_split_to_fit: bool,
@@ -155,6 +158,7 @@ const V0_33_0: Profile = Profile {
     checks_float_clash: true,
     gb10_is_small: true,
     attention_backends: registry::V0_33_0,
+    nvfp4_packs_window: true,
     windows_split_to_fit: true,
     aligns_block_stride: true,
     promotion_fails_on: Some("bounded_replay"),
@@ -187,6 +191,7 @@ const V0_30_0: Profile = Profile {
     checks_float_clash: false,
     gb10_is_small: false,
     attention_backends: registry::V0_30_0,
+    nvfp4_packs_window: false,
     windows_split_to_fit: false,
     aligns_block_stride: false,
     promotion_fails_on: None,
@@ -218,6 +223,7 @@ const V0_29_0: Profile = Profile {
     checks_float_clash: false,
     gb10_is_small: false,
     attention_backends: registry::V0_29_0,
+    nvfp4_packs_window: false,
     windows_split_to_fit: false,
     aligns_block_stride: false,
     promotion_fails_on: None,

@@ -77,6 +77,13 @@ fn deepseek_v4(
         dsv4_backend::select(config, model, arch, request.gpu.capability, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
     expert_width(config, model)?;
+    if config.block_size.is_some() && config.cache_dtype.skips_boundary_layers() {
+        return Err(Refusal::not_modelled(format!(
+            "block_size with kv_cache_dtype={} is not modelled: vLLM may raise it to align layers \
+             of different dtypes",
+            config.cache_dtype
+        )));
+    }
     let block_size = block_size(config, implementation, trace);
     let mut layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
     let rows = layer_rows(&layers)?;

@@ -78,8 +78,8 @@ pub(crate) fn build(
             Some(_) => format!("max_model_len is {max_model_len}, as asked"),
         },
     );
-    checks::cache_fields(args)?;
     let cache_dtype = checks::cache_dtype(args, profile)?;
+    checks::cache_fields(args)?;
     checks::parallel(args)?;
     let batch = batch::limits(request, max_model_len);
     let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch)?;

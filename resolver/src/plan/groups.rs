@@ -8,28 +8,37 @@ use crate::error::{Refusal, Stage};
 use crate::release::Profile;
 use crate::spec::{Layer, LayerSpec, Layers, SpecKind};
 use crate::trace::Trace;
-use crate::units::mul;
+use crate::units::{add, mul};
 
 pub(super) const FILE: &str = "vllm/v1/core/kv_cache_planning.py";
 
-/// Layers that share a block table, in the order of their pages.
+/// Layers that share a block table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
+    /// In the order of the model.
     pub layers: Vec<Layer>,
+    /// By spec, in order of first appearance: pages of one shape lie together.
+    pub by_spec: Vec<(usize, Vec<Layer>)>,
 }
 
 impl Group {
-    /// The layers by spec, in order of first appearance: pages of one shape
-    /// lie together.
-    pub(crate) fn by_spec(&self) -> Vec<(usize, Vec<Layer>)> {
-        let mut shapes: Vec<(usize, Vec<Layer>)> = Vec::new();
-        for layer in &self.layers {
-            match shapes.iter_mut().find(|(spec, _)| *spec == layer.spec) {
-                Some((_, layers)) => layers.push(*layer),
-                None => shapes.push((layer.spec, vec![*layer])),
+    pub(super) fn new(layers: Vec<Layer>) -> Self {
+        let mut by_spec: Vec<(usize, Vec<Layer>)> = Vec::new();
+        for layer in &layers {
+            match by_spec.iter_mut().find(|(spec, _)| *spec == layer.spec) {
+                Some((_, members)) => members.push(*layer),
+                None => by_spec.push((layer.spec, vec![*layer])),
             }
         }
-        shapes
+        Self { layers, by_spec }
+    }
+
+    /// Bytes of its pages, side by side.
+    pub(super) fn page_bytes(&self, layers: &Layers) -> Result<u64, Refusal> {
+        self.by_spec.iter().try_fold(0, |sum, (spec, members)| {
+            let page = layers.specs[*spec].page_size_bytes()?;
+            add(sum, mul(page, members.len() as u64)?)
+        })
     }
 }
 
@@ -47,9 +56,7 @@ pub(super) fn split(
     let first = layers.list.first().map(|layer| *layers.spec(*layer));
     let one_type = first.is_some_and(|first| layers.specs.iter().all(|spec| first.same_type(spec)));
     let groups = if one_type {
-        vec![Group {
-            layers: layers.list.clone(),
-        }]
+        vec![Group::new(layers.list.clone())]
     } else {
         packing::pack(layers, profile)?
     };
@@ -58,7 +65,7 @@ pub(super) fn split(
             .iter()
             .map(|group| {
                 let roles: Vec<String> = group
-                    .by_spec()
+                    .by_spec
                     .iter()
                     .map(|(spec, members)| {
                         format!("{} {}", members.len(), layers.specs[*spec].role.label())

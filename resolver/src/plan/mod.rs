@@ -122,9 +122,9 @@ fn bytes_per_block(
     let mut widest = 0;
     let mut alignment = 1;
     for group in groups {
-        widest = layers.page_bytes(&group.layers)?.max(widest);
-        for (spec, _) in group.by_spec() {
-            alignment = lcm(alignment, layers.specs[spec].block_stride_alignment()?)?;
+        widest = group.page_bytes(layers)?.max(widest);
+        for (spec, _) in &group.by_spec {
+            alignment = lcm(alignment, layers.specs[*spec].block_stride_alignment()?)?;
         }
     }
     let bytes = round_up(widest, alignment)?;
@@ -162,8 +162,8 @@ fn demands(
 /// What vLLM trips over when it asks each layer for its demand, in its order.
 fn check_demand(layers: &Layers, groups: &[Group], config: &EngineConfig) -> Result<(), Refusal> {
     for group in groups {
-        for (spec, _) in group.by_spec() {
-            let spec = &layers.specs[spec];
+        for (spec, _) in &group.by_spec {
+            let spec = &layers.specs[*spec];
             if spec.kind == SpecKind::SlidingWindowMla && config.decode_context_parallel_size > 1 {
                 return Err(Refusal::WindowUnderDcp);
             }
@@ -227,19 +227,19 @@ fn rows(
         .iter()
         .zip(blocks.demands)
         .map(|(group, demand)| {
-            let page_size_bytes = layers.page_bytes(&group.layers)?;
+            let page_size_bytes = group.page_bytes(layers)?;
             let blocks_per_request = demand.blocks(max_model_len)?;
             let slope = mul(demand.blocks_per(figures.period)?, blocks.bytes_per_block)?;
             let at_beyond = mul(demand.blocks(figures.beyond)?, blocks.bytes_per_block)?;
             let members = group
-                .by_spec()
-                .into_iter()
+                .by_spec
+                .iter()
                 .map(|(spec, members)| {
                     Ok(GroupMember {
-                        layer: spec,
-                        role: layers.specs[spec].role,
+                        layer: *spec,
+                        role: layers.specs[*spec].role,
                         count: members.len(),
-                        page_size_bytes: layers.specs[spec].page_size_bytes()?,
+                        page_size_bytes: layers.specs[*spec].page_size_bytes()?,
                     })
                 })
                 .collect::<Result<_, Refusal>>()?;
@@ -279,14 +279,14 @@ fn tensors(
     let mut rows = Vec::new();
     for (group, members) in groups.iter().enumerate() {
         let mut offset = 0;
-        for (spec, of_spec) in members.by_spec() {
-            let page = layers.specs[spec].page_size_bytes()?;
+        for (spec, of_spec) in &members.by_spec {
+            let page = layers.specs[*spec].page_size_bytes()?;
             rows.push(TensorRow {
                 group,
-                layer: spec,
+                layer: *spec,
                 layers: of_spec.len(),
                 layer_indices: of_spec.iter().map(|layer| layer.index).collect(),
-                name_suffix: layers.specs[spec].role.name_suffix(),
+                name_suffix: layers.specs[*spec].role.name_suffix(),
                 offset,
                 layer_stride: page,
                 block_stride: bytes_per_block,

@@ -59,11 +59,11 @@ impl Bucket {
         let repeats = self.by_page.iter().map(|(_, layers)| layers.len()).min();
         let repeats = repeats.unwrap_or(0);
         (0..step.min(repeats))
-            .map(|start| Group {
-                layers: (start..repeats)
+            .map(|start| {
+                let layers = (start..repeats)
                     .step_by(step)
-                    .flat_map(|repeat| self.by_page.iter().map(move |(_, layers)| layers[repeat]))
-                    .collect(),
+                    .flat_map(|repeat| self.by_page.iter().map(move |(_, layers)| layers[repeat]));
+                Group::new(layers.collect())
             })
             .collect()
     }
@@ -120,9 +120,7 @@ pub(super) fn pack(layers: &Layers, profile: &Profile) -> Result<Vec<Group>, Ref
             count = count.max(ceil_div(bucket.layers.len() as u64, fit.max(1))?);
         }
         if count == 1 {
-            groups.push(Group {
-                layers: bucket.layers,
-            });
+            groups.push(Group::new(bucket.layers));
         } else {
             groups.extend(bucket.split(count));
         }

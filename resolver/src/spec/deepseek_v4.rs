@@ -244,8 +244,18 @@ impl Shapes {
                 ..rows
             }
         };
+        let window = if profile.nvfp4_packs_window && resolved.cache_dtype == CacheDtype::Nvfp4DsMla
+        {
+            LayerSpec {
+                state_content_bytes: Some(PACKED_SLOT_BYTES),
+                alignment: Some(PACKED_ALIGNMENT_BYTES),
+                ..rows
+            }
+        } else {
+            rows
+        };
         Ok(Self {
-            window: rows.aligned()?,
+            window: window.aligned()?,
             c4: compressed(LayerRole::C4, Compression::C4).aligned()?,
             c128: compressed(LayerRole::C128, Compression::C128).aligned()?,
             indexer: keys.aligned()?,

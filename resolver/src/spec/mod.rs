@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::error::Refusal;
-use crate::units::{add, gcd, mul, round_up};
+use crate::units::{gcd, mul, round_up};
 
 /// vLLM's class of a spec.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
@@ -252,13 +252,6 @@ impl Layers {
             layer.index,
             self.spec(layer).role.name_suffix()
         )
-    }
-
-    /// Bytes of the pages of these layers, side by side.
-    pub(crate) fn page_bytes(&self, layers: &[Layer]) -> Result<u64, Refusal> {
-        layers.iter().try_fold(0, |sum, layer| {
-            add(sum, self.spec(*layer).page_size_bytes()?)
-        })
     }
 }
 
