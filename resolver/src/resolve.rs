@@ -18,7 +18,6 @@ use crate::{advice, notes};
 /// # Errors
 /// vLLM's own refusal, with its stage, class and text, and what works instead;
 /// or [`Refusal::NotModelled`] where there is no rule.
-#[allow(clippy::result_large_err)] // the answer beside it is larger still
 pub fn resolve(request: &Request) -> Result<Resolution, StartupError> {
     let mut trace = Trace::default();
     let mut notes = Vec::new();
