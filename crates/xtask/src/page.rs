@@ -110,8 +110,11 @@ pub fn serve(workspace: &Workspace, options: &ServeOptions) -> Fallible {
         thread::sleep(Duration::from_millis(200));
     }
     println!("\n  KV Explorer is at {url}  (Ctrl-C stops it)\n");
-    let status = server.wait()?;
-    Err(format!("trunk serve ended ({status})").into())
+    // Stopped by a person, it ends well.
+    match server.wait()? {
+        status if status.success() => Ok(()),
+        status => Err(format!("trunk serve ended ({status})").into()),
+    }
 }
 
 fn is_free(port: u16) -> bool {
