@@ -282,7 +282,7 @@ impl Environment {
             // mirrors `vllm/envs.py`: lower-cased, "1" or "true"
             "VLLM_ALLOW_LONG_MAX_MODEL_LEN" => {
                 self.allow_long_max_model_len =
-                    matches!(value.trim().to_lowercase().as_str(), "1" | "true");
+                    matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true");
             }
             _ if name.starts_with("VLLM_") && !UNTOUCHING_VARIABLES.contains(&name) => {
                 self.unmodelled.push(name.chars().take(80).collect());

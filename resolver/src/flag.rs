@@ -6,6 +6,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use crate::units::parse_float;
 use crate::value::Value;
 
 /// What kind of value a flag takes.
@@ -191,10 +192,9 @@ impl Flag {
             FlagKind::HumanInteger => human_readable_int(text.trim())
                 .map(Value::Integer)
                 .ok_or_else(|| wrong("a whole number such as 32768, 32k or 1M")),
-            FlagKind::Float => match text.trim().parse() {
-                Ok(number) => Ok(Value::Float(number)),
-                Err(_) => Err(wrong("a number")),
-            },
+            FlagKind::Float => parse_float(text)
+                .map(Value::Float)
+                .ok_or_else(|| wrong("a number")),
             FlagKind::Bool => match text.trim().to_ascii_lowercase().as_str() {
                 "true" | "1" => Ok(Value::Bool(true)),
                 "false" | "0" => Ok(Value::Bool(false)),
@@ -246,7 +246,7 @@ fn human_readable_int(text: &str) -> Option<i128> {
         return Some(number * 1024_i128.pow(power));
     }
     // by way of a double, as vLLM does
-    let number: f64 = digits.parse().ok()?;
+    let number = parse_float(digits)?;
     #[allow(clippy::cast_possible_truncation)] // at most 10^20 × 10^12
     Some((number * 1000_f64.powi(power.cast_signed())) as i128)
 }

@@ -113,7 +113,7 @@ const GB10: ComputeCapability = ComputeCapability::new(12, 1);
 impl MemoryTier {
     /// Mirrors `vllm/engine/arg_utils.py` `EngineArgs.get_batch_defaults`.
     pub fn of(gpu: &Gpu, release: Release) -> Self {
-        let held_small = gpu.name.to_lowercase().contains("a100")
+        let held_small = gpu.name.to_ascii_lowercase().contains("a100")
             || (release.profile().gb10_is_small && gpu.capability == GB10);
         match gpu.total_memory_bytes {
             HUGE_BYTES.. => Self::Huge,
@@ -157,9 +157,8 @@ mod tests {
 
     #[test]
     fn tiers_follow_memory_and_name() {
-        let tier = |name, capability, gib| {
-            MemoryTier::of(&gpu(name, capability, gib), Release::V0_33_0)
-        };
+        let tier =
+            |name, capability, gib| MemoryTier::of(&gpu(name, capability, gib), Release::V0_33_0);
         assert_eq!(tier("NVIDIA B200", (10, 0), 179), MemoryTier::Huge);
         assert_eq!(tier("NVIDIA H100", (9, 0), 79), MemoryTier::Large);
         assert_eq!(tier("NVIDIA H100", (9, 0), 69), MemoryTier::Small);

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::units::python_float;
+use crate::units::{parse_float, python_float};
 use crate::value::Value;
 
 /// `repr(str)`.
@@ -86,10 +86,13 @@ pub(crate) fn lax_float(value: &Value) -> Result<f64, TypeProblem> {
         Value::Bool(on) => Ok(f64::from(u8::from(*on))),
         Value::Integer(number) => Ok(*number as f64),
         Value::Float(number) => Ok(*number),
-        Value::String(text) => text.trim().parse().or(problem(
-            "Input should be a valid number, unable to parse string as a number",
-            "float_parsing",
-        )),
+        Value::String(text) => parse_float(text).map_or(
+            problem(
+                "Input should be a valid number, unable to parse string as a number",
+                "float_parsing",
+            ),
+            Ok,
+        ),
         Value::Null | Value::Array(_) | Value::Object(_) => {
             problem("Input should be a valid number", "float_type")
         }
@@ -102,7 +105,7 @@ pub(crate) fn lax_bool(value: &Value) -> Result<bool, TypeProblem> {
         Value::Bool(on) => return Ok(*on),
         Value::Integer(number) => number.to_string(),
         Value::Float(_) => value.as_integer().unwrap_or(-1).to_string(),
-        Value::String(text) => text.to_lowercase(),
+        Value::String(text) => text.to_ascii_lowercase(),
         Value::Null | Value::Array(_) | Value::Object(_) => {
             return problem("Input should be a valid boolean", "bool_type");
         }

@@ -66,7 +66,59 @@ pub fn lcm(a: u64, b: u64) -> Result<u64, Refusal> {
 #[allow(clippy::cast_precision_loss)] // Python divides to a double, too
 pub fn format_gib(bytes: i128) -> String {
     let gib = bytes as f64 / GIB as f64;
-    python_float(format!("{gib:.2}").parse().unwrap_or(gib))
+    // of two decimals, Python's shortest form drops a last zero, but never both
+    let text = format!("{gib:.2}");
+    text.strip_suffix('0').unwrap_or(&text).to_owned()
+}
+
+/// A number as Python's `float()` reads it, to the nearest double; `None` for
+/// what is no number and for more digits or a larger exponent than a flag needs.
+///
+/// Not `str::parse`: its tables would be a fifteenth of the page, gzipped.
+#[must_use]
+pub fn parse_float(text: &str) -> Option<f64> {
+    /// 10^19 is the largest power of ten in 64 bits.
+    const MOST_DIGITS: usize = 19;
+    let text = text.trim();
+    let (sign, text) = match text.strip_prefix('-') {
+        Some(rest) => (-1.0, rest),
+        None => (1.0, text.strip_prefix('+').unwrap_or(text)),
+    };
+    if text.eq_ignore_ascii_case("nan") {
+        return Some(f64::NAN);
+    }
+    if text.eq_ignore_ascii_case("inf") || text.eq_ignore_ascii_case("infinity") {
+        return Some(sign * f64::INFINITY);
+    }
+    let (number, exponent) = match text.split_once(['e', 'E']) {
+        Some((number, exponent)) => (number, exponent.parse::<i32>().ok()?),
+        None => (text, 0),
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let digits = [whole, fraction].concat();
+    let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number || digits.len() > MOST_DIGITS {
+        return None;
+    }
+    let mantissa: u64 = digits.parse().ok()?;
+    let decimals = i32::try_from(fraction.len()).ok()?.checked_sub(exponent)?;
+    let power = 10_u64.checked_pow(decimals.unsigned_abs())?;
+    if mantissa == 0 {
+        return Some(sign * 0.0);
+    }
+    #[allow(clippy::cast_precision_loss)] // rounds to the nearest, once
+    if decimals <= 0 {
+        return Some(sign * (u128::from(mantissa) * u128::from(power)) as f64);
+    }
+    // a quotient of at least 62 bits, its last bit set if anything remains
+    // below it, rounds as the exact one does
+    let shift = u128::from(mantissa).leading_zeros() - 1;
+    let dividend = u128::from(mantissa) << shift;
+    let remains = u128::from(!dividend.is_multiple_of(u128::from(power)));
+    #[allow(clippy::cast_precision_loss)] // rounds to the nearest, once
+    let quotient = ((dividend / u128::from(power)) | remains) as f64;
+    // a power of two scales exactly; the shift is at most 126
+    Some(sign * quotient * f64::from_bits(u64::from(1023 - shift) << 52))
 }
 
 /// `repr(float)` for the magnitudes that occur here (below 1e16).
@@ -103,6 +155,65 @@ mod tests {
         assert_eq!(format_gib(2_147_483_648), "2.0");
         assert_eq!(format_gib(7_723_261_440), "7.19");
         assert_eq!(format_gib(7_526_930_186), "7.01");
+    }
+
+    #[test]
+    #[allow(clippy::cast_precision_loss)]
+    fn gib_drops_what_pythons_repr_drops() {
+        for step in 0..5000_i128 {
+            let bytes = (step - 2500) * 7_654_321_987;
+            let gib = bytes as f64 / GIB as f64;
+            let rounded: f64 = format!("{gib:.2}").parse().unwrap();
+            assert_eq!(format_gib(bytes), python_float(rounded), "{bytes}");
+        }
+    }
+
+    #[test]
+    fn floats_are_the_nearest_doubles() {
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        for _ in 0..20_000 {
+            // xorshift
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let digits = (state % 1_000_000_000_000_000_000).to_string();
+            let digits = &digits[..1 + usize::try_from(state >> 32).unwrap() % digits.len()];
+            let point = usize::try_from(state >> 16 & 31).unwrap() % (digits.len() + 1);
+            let number = format!("{}.{}", &digits[..point], &digits[point..]);
+            let with_exponent = format!("{number}e-1");
+            for text in [digits, &number, &with_exponent] {
+                let parsed = parse_float(text).map(f64::to_bits);
+                assert_eq!(parsed, text.parse().ok().map(f64::to_bits), "{text}");
+            }
+        }
+        for text in [
+            "0.92",
+            "1e3",
+            "-2.5E2",
+            "+7",
+            ".5",
+            "5.",
+            "0",
+            "-0",
+            "inf",
+            "-Infinity",
+        ] {
+            assert_eq!(parse_float(text), text.parse().ok(), "{text}");
+        }
+        assert!(parse_float("NaN").is_some_and(f64::is_nan));
+        for text in [
+            "",
+            ".",
+            "e5",
+            "1e",
+            "1.2.3",
+            "0x1",
+            "1e400",
+            "--1",
+            "1e-99999999999",
+        ] {
+            assert_eq!(parse_float(text), None, "{text}");
+        }
     }
 
     #[test]

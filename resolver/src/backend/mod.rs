@@ -16,10 +16,16 @@ impl AttentionBackend {
     /// Reads `--attention-backend`; `None` is automatic.
     /// Mirrors `vllm/config/attention.py` `AttentionConfig.validate_backend_before`.
     pub(crate) fn parse(name: &str, profile: &Profile) -> Result<Option<Self>, Refusal> {
-        if name.to_lowercase() == "auto" {
+        // Unicode's case tables would be a fifteenth of the page
+        if !name.is_ascii() {
+            return Err(Refusal::not_modelled(
+                "an attention backend's name with letters beyond ASCII is not modelled",
+            ));
+        }
+        if name.eq_ignore_ascii_case("auto") {
             return Ok(None);
         }
-        let upper = name.to_uppercase();
+        let upper = name.to_ascii_uppercase();
         let known = profile
             .attention_backends
             .iter()
