@@ -1,13 +1,54 @@
 //! KV Explorer's page: maps the resolver's answers to pixels and knows no rule of vLLM itself.
 
+pub mod address;
+pub mod answers;
+pub mod asked;
+pub mod input;
+pub mod markup;
+pub mod page;
+pub mod scale;
+pub mod state;
+pub mod text;
+mod ui;
+
 use leptos::prelude::*;
 
-/// The whole page.
+use state::State;
+
+/// The whole page. Its state comes from the address.
+///
+/// Controls are reactive views that stay mounted. Answers are read-only documents: each is markup that is set as a
+/// whole when it changes, which keeps the page a third of the size that views of them have.
 #[component]
 pub fn App() -> impl IntoView {
+    let query = window().location().search().unwrap_or_default();
+    let state = State::new(address::read(&query));
+    provide_context(state);
+    state.mirror_in_address();
+    let results = state.shown(|page| {
+        if page.is_stale() {
+            "results stale"
+        } else {
+            "results"
+        }
+        .to_owned()
+    });
     view! {
-        <main>
-            <h1>"KV Explorer"</h1>
+        <a class="skip" href="#answer">
+            "Skip to the answer"
+        </a>
+        <ui::Header />
+        <main on:click=move |event| ui::on_click(state, &event)>
+            <ui::Problems />
+            <ui::Verdict />
+            <div class="layout">
+                <ui::Controls />
+                <div class=results>
+                    <ui::Matrix />
+                    <ui::Detail />
+                </div>
+            </div>
         </main>
+        <ui::Footer />
     }
 }

@@ -1,0 +1,378 @@
+//! The input as a query string, and back. Whatever the address holds, the input is one that can be answered.
+
+use std::sync::Arc;
+
+use kv_resolver::catalog::{MODELS, find_gpu, find_model};
+use kv_resolver::{CacheDtype, Flag, Value};
+
+use crate::asked::{flag_value, model_config, pool_bytes};
+use crate::input::{Input, ModelChoice};
+
+/// Names of the parameters that are not flags; a flag goes by its `EngineArgs` name.
+mod name {
+    pub const MODEL: &str = "model";
+    pub const CONFIG: &str = "config";
+    pub const RELEASE: &str = "release";
+    pub const GPU: &str = "gpu";
+    pub const POOL: &str = "pool_gib";
+    pub const USAGE: &str = "usage";
+    pub const LAYOUT: &str = "VLLM_KV_CACHE_LAYOUT";
+    pub const ALLOW_LONG: &str = "VLLM_ALLOW_LONG_MAX_MODEL_LEN";
+    pub const DTYPES: &str = "dtypes";
+    pub const ROWS: &str = "rows";
+}
+
+const PASTED: &str = "pasted";
+const ALL: &str = "all";
+const EACH: &str = "each";
+
+/// A pasted config longer than this, encoded, stays out of the address: browsers and chats cut long ones.
+const MOST_CONFIG_CHARS: usize = 6000;
+/// An address longer than this is not read.
+const MOST_QUERY_BYTES: usize = 64 << 10;
+/// Problems worth naming.
+const MOST_PROBLEMS: usize = 6;
+
+/// What the address came to.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Read {
+    /// The input: defaults, where the address says nothing or nothing sensible.
+    pub input: Input,
+    /// What was not understood.
+    pub problems: Vec<String>,
+}
+
+/// Reads a query string, with or without its `?`.
+pub fn read(query: &str) -> Read {
+    let mut read = Read {
+        input: Input::default(),
+        problems: Vec::new(),
+    };
+    let query = query.strip_prefix('?').unwrap_or(query);
+    if query.len() > MOST_QUERY_BYTES {
+        read.problems
+            .push("The address is too long to be one of this page's; it was ignored.".to_owned());
+        return read;
+    }
+    let mut wants_pasted = false;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        let (key, value) = (decode(key), decode(value));
+        if key == name::MODEL && value == PASTED {
+            wants_pasted = true;
+        } else if let Err(problem) = set(&mut read.input, &key, &value) {
+            read.problems.push(format!("{}: {problem}", clip(&key)));
+        }
+    }
+    if wants_pasted {
+        if read.input.pasted.is_empty() {
+            read.problems.push(format!(
+                "The address is about a pasted config.json, which it does not hold; this is {} instead.",
+                read.input.model_name()
+            ));
+        } else {
+            read.input.model = ModelChoice::Pasted;
+        }
+    }
+    let more = read.problems.len().saturating_sub(MOST_PROBLEMS);
+    if more > 0 {
+        read.problems.truncate(MOST_PROBLEMS);
+        read.problems.push(format!("… and {more} more."));
+    }
+    read
+}
+
+fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
+    let unknown = || format!("{} is not known here", quoted(value));
+    match key {
+        name::MODEL => {
+            let model = find_model(value).ok_or_else(unknown)?;
+            let index = MODELS.iter().position(|candidate| candidate == model);
+            input.model = ModelChoice::Catalog(index.unwrap_or(0));
+        }
+        name::CONFIG => {
+            model_config(ModelChoice::Pasted, value)?;
+            input.pasted = Arc::from(value);
+        }
+        name::RELEASE => {
+            input.release = value
+                .parse()
+                .map_err(|error: kv_resolver::release::ReleaseError| error.to_string())?;
+        }
+        name::GPU => input.gpu = find_gpu(value).ok_or_else(unknown)?,
+        name::POOL => {
+            pool_bytes(value)?;
+            value.trim().clone_into(&mut input.pool_gib);
+        }
+        name::USAGE => input.usage = value.parse().map_err(|()| unknown())?,
+        name::LAYOUT => clip(value).clone_into(&mut input.kv_cache_layout),
+        name::ALLOW_LONG => input.allow_long = value == "1" || value == "true",
+        name::DTYPES => input.all_dtypes = value == ALL,
+        name::ROWS => input.row_per_gpu = value == EACH,
+        _ => match key.parse() {
+            Ok(Flag::KvCacheDtype) => {
+                input.dtype = value.parse::<CacheDtype>().map_err(|_| unknown())?;
+            }
+            Ok(flag) => match flag_value(flag, value)? {
+                // the spelling that the select has
+                Some(Value::Bool(on)) => input.set_flag(flag, &on.to_string()),
+                _ => input.set_flag(flag, &clip(value)),
+            },
+            Err(()) => return Err("no such parameter".to_owned()),
+        },
+    }
+    Ok(())
+}
+
+/// The query string, without `?`; empty for the default question.
+#[derive(Debug, PartialEq, Eq, Clone)]
+pub struct Written {
+    /// The query string.
+    pub query: String,
+    /// Whether a pasted config is too long for it.
+    pub config_left_out: bool,
+}
+
+/// Writes what differs from the defaults.
+pub fn write(input: &Input) -> Written {
+    let default = Input::default();
+    let mut query = String::new();
+    let mut config_left_out = false;
+    let mut put = |key: &str, value: &str| {
+        if !query.is_empty() {
+            query.push('&');
+        }
+        query.push_str(key);
+        query.push('=');
+        query.push_str(value);
+    };
+    match input.model {
+        ModelChoice::Pasted => {
+            put(name::MODEL, PASTED);
+            let config = encode(&minify(&input.pasted));
+            config_left_out = config.len() > MOST_CONFIG_CHARS;
+            if !config_left_out {
+                put(name::CONFIG, &config);
+            }
+        }
+        ModelChoice::Catalog(index) => {
+            if input.model != default.model {
+                put(name::MODEL, &encode(MODELS[index].id));
+            }
+        }
+    }
+    if input.release != default.release {
+        put(name::RELEASE, input.release.version());
+    }
+    if input.gpu != default.gpu {
+        put(name::GPU, input.gpu.key);
+    }
+    if input.dtype != default.dtype {
+        put(Flag::KvCacheDtype.name(), input.dtype.as_str());
+    }
+    for flag in Flag::ALL {
+        let text = input.flag(flag);
+        if text != default.flag(flag) {
+            put(flag.name(), &encode(text));
+        }
+    }
+    if input.pool_gib != default.pool_gib {
+        put(name::POOL, &encode(&input.pool_gib));
+    }
+    if input.usage != default.usage {
+        put(name::USAGE, input.usage.as_str());
+    }
+    if !input.kv_cache_layout.is_empty() {
+        put(name::LAYOUT, &encode(&input.kv_cache_layout));
+    }
+    if input.allow_long {
+        put(name::ALLOW_LONG, "1");
+    }
+    if input.all_dtypes {
+        put(name::DTYPES, ALL);
+    }
+    if input.row_per_gpu {
+        put(name::ROWS, EACH);
+    }
+    Written {
+        query,
+        config_left_out,
+    }
+}
+
+/// Text from the address, short enough for the page.
+fn clip(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+fn quoted(text: &str) -> String {
+    format!("{:?}", clip(text))
+}
+
+/// JSON without the spaces between its tokens.
+fn minify(json: &str) -> String {
+    let mut out = String::with_capacity(json.len());
+    let (mut in_string, mut escaped) = (false, false);
+    for character in json.chars() {
+        if in_string {
+            in_string = escaped || character != '"';
+            escaped = !escaped && character == '\\';
+        } else if character.is_ascii_whitespace() {
+            continue;
+        } else {
+            in_string = character == '"';
+        }
+        out.push(character);
+    }
+    out
+}
+
+/// Percent-encodes what a query value cannot hold.
+fn encode(text: &str) -> String {
+    const HEX: [char; 16] = [
+        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
+    ];
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~/:,".contains(&byte) {
+            out.push(char::from(byte));
+        } else {
+            out.push('%');
+            out.push(HEX[usize::from(byte >> 4)]);
+            out.push(HEX[usize::from(byte & 15)]);
+        }
+    }
+    out
+}
+
+/// Undoes [`encode`]; what is not an escape stays as it is, and bytes that are no text become `�`.
+fn decode(text: &str) -> String {
+    let hex = |byte: u8| char::from(byte).to_digit(16);
+    let bytes = text.as_bytes();
+    let mut out = Vec::with_capacity(bytes.len());
+    let mut index = 0;
+    while index < bytes.len() {
+        match bytes[index..] {
+            [b'%', high, low, ..] => {
+                if let (Some(high), Some(low)) = (hex(high), hex(low)) {
+                    #[allow(clippy::cast_possible_truncation)] // two hex digits
+                    out.push((high * 16 + low) as u8);
+                    index += 3;
+                    continue;
+                }
+                out.push(b'%');
+            }
+            [b'+', ..] => out.push(b' '),
+            [byte, ..] => out.push(byte),
+            [] => {}
+        }
+        index += 1;
+    }
+    String::from_utf8_lossy(&out).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use kv_resolver::catalog::GPUS;
+    use kv_resolver::{Release, Usage};
+
+    fn round_trip(input: &Input) {
+        let written = write(input);
+        let back = read(&written.query);
+        assert_eq!(back.problems, Vec::<String>::new(), "{}", written.query);
+        assert_eq!(&back.input, input, "{}", written.query);
+    }
+
+    #[test]
+    fn the_default_question_is_the_bare_address() {
+        assert_eq!(write(&Input::default()).query, "");
+        round_trip(&Input::default());
+    }
+
+    #[test]
+    fn every_choice_comes_back() {
+        for gpu in &GPUS {
+            for dtype in CacheDtype::ALL {
+                round_trip(&Input {
+                    gpu,
+                    dtype,
+                    ..Input::default()
+                });
+            }
+        }
+        for index in 0..MODELS.len() {
+            for release in Release::ALL {
+                round_trip(&Input {
+                    model: ModelChoice::Catalog(index),
+                    release,
+                    ..Input::default()
+                });
+            }
+        }
+        let mut input = Input {
+            pool_gib: String::new(),
+            kv_cache_layout: "BL NC&=é".to_owned(),
+            allow_long: true,
+            usage: Usage::Llm,
+            all_dtypes: true,
+            row_per_gpu: true,
+            model: ModelChoice::Pasted,
+            pasted: Arc::from(r#"{"a":"x  \" y","b":[1,2]}"#),
+            ..Input::default()
+        };
+        input.set_flag(Flag::TensorParallelSize, "");
+        input.set_flag(Flag::MaxModelLen, "-1");
+        input.set_flag(Flag::AttentionBackend, "A&B=C+D");
+        input.set_flag(Flag::EnforceEager, "true");
+        round_trip(&input);
+    }
+
+    #[test]
+    fn a_large_config_stays_out() {
+        let input = Input {
+            model: ModelChoice::Pasted,
+            pasted: Arc::from(format!(r#"{{"a": "{}"}}"#, "x".repeat(7000))),
+            ..Input::default()
+        };
+        let written = write(&input);
+        assert!(written.config_left_out);
+        assert_eq!(written.query, "model=pasted");
+        let back = read(&written.query);
+        assert_eq!(back.input, Input::default());
+        assert!(back.problems[0].contains("does not hold"));
+    }
+
+    #[test]
+    fn hostile_addresses_are_named_and_change_nothing() {
+        for query in [
+            "gpu=%3Cscript%3Ealert(1)%3C/script%3E",
+            "release=9.9.9",
+            "release=0.28.0",
+            "kv_cache_dtype=fp7",
+            "tensor_parallel_size=1e9",
+            "tensor_parallel_size=99999999999999999999999999",
+            "pool_gib=NaN",
+            "model=../../etc/passwd",
+            "config=%7B",
+            "__proto__=1",
+            "usage=both",
+            "%ff%fe=%",
+        ] {
+            let read = read(query);
+            assert_eq!(read.problems.len(), 1, "{query}");
+            assert_eq!(read.input, Input::default(), "{query}");
+        }
+        assert_eq!(read("&&&").problems.len(), 0);
+        assert_eq!(read(&"a=1&".repeat(100)).problems.len(), MOST_PROBLEMS + 1);
+        assert_eq!(read(&"a".repeat(MOST_QUERY_BYTES + 1)).problems.len(), 1);
+    }
+
+    #[test]
+    fn spaces_go_and_strings_stay() {
+        assert_eq!(
+            minify("{ \"a b\" : \"c \\\" d\\\\\" ,\n \"e\": 1 }"),
+            r#"{"a b":"c \" d\\","e":1}"#
+        );
+    }
+}

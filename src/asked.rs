@@ -1,0 +1,341 @@
+//! From what was entered to what is asked: reads the text, or says what is wrong with it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kv_resolver::catalog::{CatalogGpu, MODELS};
+use kv_resolver::{CacheDtype, EngineArgs, Environment, Flag, Release, Request, Usage, Value};
+
+use crate::input::{Field, Input, ModelChoice, short_model_name};
+
+/// Pasted text beyond this is not read: real config.json files have at most 90 kB, and reading more makes the page
+/// stutter.
+pub const MOST_PASTED_BYTES: usize = 1 << 20;
+/// More than any GPU will have.
+const MOST_POOL_BYTES: u64 = 1_000_000 << 30;
+
+/// A model's config.json, read.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ModelConfig {
+    /// What to call it.
+    pub name: String,
+    /// How `vllm serve` would be told of it.
+    pub serve_as: String,
+    /// The file.
+    pub value: Value,
+}
+
+/// Reads the chosen model's config.json.
+///
+/// # Errors
+/// What is wrong with the pasted text.
+pub fn model_config(model: ModelChoice, pasted: &str) -> Result<Arc<ModelConfig>, String> {
+    let (name, serve_as, text) = match model {
+        ModelChoice::Catalog(index) => {
+            let model = &MODELS[index];
+            (short_model_name(model.id), model.id, model.config_json)
+        }
+        ModelChoice::Pasted => ("the pasted model", "./the-pasted-model", pasted),
+    };
+    if text.trim().is_empty() {
+        return Err("Paste the model's config.json here.".to_owned());
+    }
+    if text.len() > MOST_PASTED_BYTES {
+        return Err(format!(
+            "This has {} bytes; a config.json has a few thousand. The page reads {} at most.",
+            kv_resolver::units::thousands(text.len() as u64),
+            kv_resolver::units::thousands(MOST_PASTED_BYTES as u64),
+        ));
+    }
+    let value = kv_cases::parse_config(text).map_err(|error| match error.text() {
+        text if text.starts_with("not JSON") => format!("This is {text}."),
+        text => text.to_owned(),
+    })?;
+    if !matches!(value, Value::Object(_)) {
+        return Err(format!(
+            "A config.json is an object, {{…}}; this is {}.",
+            value.type_name()
+        ));
+    }
+    Ok(Arc::new(ModelConfig {
+        name: name.to_owned(),
+        serve_as: serve_as.to_owned(),
+        value,
+    }))
+}
+
+/// Reads a flag's text; `None` if it is not passed.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn flag_value(flag: Flag, text: &str) -> Result<Option<Value>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let value = flag.parse_text(text).map_err(|error| error.to_string())?;
+    // the range is checked where the value is set
+    EngineArgs::default()
+        .set(flag, &value)
+        .map_err(|error| error.to_string())?;
+    Ok(Some(value))
+}
+
+/// Reads the pool's text as bytes; `None` if there is none.
+///
+/// # Errors
+/// What is wrong with it.
+pub fn pool_bytes(text: &str) -> Result<Option<u64>, String> {
+    let text = text.trim();
+    if text.is_empty() {
+        return Ok(None);
+    }
+    match decimal_gib(text) {
+        Some(bytes) if bytes <= MOST_POOL_BYTES => Ok(Some(bytes)),
+        Some(_) => Err("Expected at most 1,000,000 GiB.".to_owned()),
+        None if text.starts_with('-') => Err("There cannot be less than 0 GiB.".to_owned()),
+        None => Err("Expected a number of GiB, such as 40 or 12.5.".to_owned()),
+    }
+}
+
+/// `12.5` GiB in bytes, rounded down.
+fn decimal_gib(text: &str) -> Option<u64> {
+    const MOST_DECIMALS: usize = 9;
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !is_number(whole) || !is_number(fraction) {
+        return None;
+    }
+    let fraction = &fraction[..fraction.len().min(MOST_DECIMALS)];
+    let bytes = |digits: &str| {
+        // more digits than a number has are more bytes than there are
+        let number = digits.parse::<u64>().unwrap_or(u64::MAX);
+        number.saturating_mul(1 << 30)
+    };
+    let part = bytes(fraction) / 10_u64.pow(u32::try_from(fraction.len()).unwrap_or(0));
+    Some(bytes(whole).saturating_add(part))
+}
+
+/// A whole, readable question, less the GPU and the dtype.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Asked {
+    /// The model.
+    pub config: Arc<ModelConfig>,
+    /// vLLM's version.
+    pub release: Release,
+    /// Bytes for the KV cache on each GPU.
+    pub pool_bytes: Option<u64>,
+    /// The flags that are passed, each readable.
+    flags: BTreeMap<Flag, String>,
+    kv_cache_layout: Option<String>,
+    allow_long: bool,
+    usage: Usage,
+}
+
+impl Asked {
+    /// Reads every field.
+    ///
+    /// # Errors
+    /// Every field that cannot be read, with what is wrong with it.
+    pub fn read(
+        input: &Input,
+        config: &Result<Arc<ModelConfig>, String>,
+    ) -> Result<Self, Vec<(Field, String)>> {
+        let mut wrong = Vec::new();
+        let config = match config {
+            Ok(config) => Some(Arc::clone(config)),
+            Err(error) => {
+                wrong.push((Field::Config, error.clone()));
+                None
+            }
+        };
+        for (flag, text) in &input.flags {
+            if let Err(error) = flag_value(*flag, text) {
+                wrong.push((Field::Flag(*flag), error));
+            }
+        }
+        let pool_bytes = pool_bytes(&input.pool_gib).unwrap_or_else(|error| {
+            wrong.push((Field::Pool, error));
+            None
+        });
+        match config {
+            Some(config) if wrong.is_empty() => Ok(Self {
+                config,
+                release: input.release,
+                pool_bytes,
+                flags: input.flags.clone(),
+                kv_cache_layout: Some(input.kv_cache_layout.trim())
+                    .filter(|text| !text.is_empty())
+                    .map(str::to_owned),
+                allow_long: input.allow_long,
+                usage: input.usage,
+            }),
+            _ => Err(wrong),
+        }
+    }
+
+    /// The question of the bare address.
+    pub fn default_question() -> Self {
+        let input = Input::default();
+        let config = model_config(input.model, &input.pasted);
+        Self::read(&input, &config).unwrap_or_else(|_| unreachable!("it is tested to be readable"))
+    }
+
+    /// The question for one cell.
+    pub fn request(&self, gpu: &CatalogGpu, dtype: CacheDtype) -> Request {
+        let mut args = EngineArgs::default();
+        for (flag, text) in &self.flags {
+            if let Ok(Some(value)) = flag_value(*flag, text) {
+                // it has been set before
+                let _ = args.set(*flag, &value);
+            }
+        }
+        args.kv_cache_dtype = Some(dtype.as_str().to_owned());
+        Request {
+            release: self.release,
+            hf_config: self.config.value.clone(),
+            gpu: gpu.gpu(),
+            args,
+            env: Environment {
+                kv_cache_layout: self.kv_cache_layout.clone(),
+                allow_long_max_model_len: self.allow_long,
+                unmodelled: Vec::new(),
+            },
+            available_memory: self.pool_bytes,
+            usage: self.usage,
+        }
+    }
+
+    /// Whether the GPU has less memory than the pool.
+    pub fn pool_exceeds(&self, gpu: &CatalogGpu) -> bool {
+        self.pool_bytes
+            .is_some_and(|pool| pool > gpu.gpu().total_memory_bytes)
+    }
+
+    /// GPUs that share each layer, for prose.
+    pub fn tensor_parallel(&self) -> Option<&str> {
+        self.flags
+            .get(&Flag::TensorParallelSize)
+            .map(|text| text.trim())
+    }
+
+    /// The command that this question is about.
+    pub fn command(&self, dtype: CacheDtype) -> String {
+        let mut command = String::new();
+        if let Some(layout) = &self.kv_cache_layout {
+            command.push_str("VLLM_KV_CACHE_LAYOUT=");
+            command.push_str(&shell(layout));
+            command.push(' ');
+        }
+        if self.allow_long {
+            command.push_str("VLLM_ALLOW_LONG_MAX_MODEL_LEN=1 ");
+        }
+        command.push_str("vllm serve ");
+        command.push_str(&shell(&self.config.serve_as));
+        command.push_str(" --kv-cache-dtype ");
+        command.push_str(dtype.as_str());
+        for (flag, text) in &self.flags {
+            match flag_value(*flag, text) {
+                Ok(Some(Value::Bool(true))) => {
+                    command.push(' ');
+                    command.push_str(&flag.option());
+                }
+                Ok(Some(Value::Bool(false))) => {
+                    command.push_str(" --no-");
+                    command.push_str(flag.option().trim_start_matches("--"));
+                }
+                Ok(Some(_)) => {
+                    command.push(' ');
+                    command.push_str(&flag.option());
+                    command.push(' ');
+                    command.push_str(&shell(text.trim()));
+                }
+                Ok(None) | Err(_) => {}
+            }
+        }
+        command
+    }
+}
+
+/// A word that a shell takes whole.
+fn shell(text: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_./:,".contains(&byte);
+    if !text.is_empty() && text.bytes().all(is_plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(input: &Input) -> Result<Asked, Vec<(Field, String)>> {
+        Asked::read(input, &model_config(input.model, &input.pasted))
+    }
+
+    #[test]
+    fn the_default_question_is_readable() {
+        let input = Input::default();
+        let asked = Asked::default_question();
+        let request = asked.request(input.gpu, input.dtype);
+        assert_eq!(request.args.tensor_parallel_size, Some(8));
+        assert_eq!(request.args.max_model_len, Some(262_144));
+        assert_eq!(request.available_memory, Some(40 << 30));
+        assert_eq!(
+            asked.command(input.dtype),
+            "vllm serve deepseek-ai/DeepSeek-V4-Flash --kv-cache-dtype auto \
+             --tensor-parallel-size 8 --max-model-len 262144"
+        );
+    }
+
+    #[test]
+    fn every_wrong_field_is_named() {
+        let mut input = Input::default();
+        input.set_flag(Flag::TensorParallelSize, "eight");
+        input.set_flag(Flag::BlockSize, "99999999999999999999");
+        input.pool_gib = "-3".to_owned();
+        let fields: Vec<Field> = read(&input)
+            .unwrap_err()
+            .into_iter()
+            .map(|(field, _)| field)
+            .collect();
+        assert_eq!(
+            fields,
+            [
+                Field::Flag(Flag::TensorParallelSize),
+                Field::Flag(Flag::BlockSize),
+                Field::Pool,
+            ]
+        );
+    }
+
+    #[test]
+    fn pools() {
+        assert_eq!(pool_bytes(""), Ok(None));
+        assert_eq!(pool_bytes(" 0.5 "), Ok(Some(1 << 29)));
+        assert_eq!(pool_bytes("12.3"), Ok(Some(13_207_024_435)));
+        assert_eq!(pool_bytes("0.000000000999"), Ok(Some(0)));
+        let long = "9".repeat(400);
+        for bad in ["x", "-1", "NaN", "inf", "1e300", "40 GB", ".", "1.", &long] {
+            assert!(pool_bytes(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn pasted_text_that_is_no_config_is_refused() {
+        let refused = |text: &str| model_config(ModelChoice::Pasted, text).unwrap_err();
+        assert!(refused("  ").starts_with("Paste"));
+        assert!(refused("hello").starts_with("This is not JSON"));
+        assert!(refused("[1]").contains("an array"));
+        assert!(refused(&"x".repeat(10 << 20)).contains("10,485,760 bytes"));
+        // nested beyond any config: an error, not an overflow
+        assert!(refused(&"[".repeat(100_000)).starts_with("This is not JSON"));
+    }
+
+    #[test]
+    fn words_are_quoted_for_the_shell() {
+        assert_eq!(shell("BLHNC"), "BLHNC");
+        assert_eq!(shell("a b'c"), r"'a b'\''c'");
+    }
+}

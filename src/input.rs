@@ -1,0 +1,175 @@
+//! What the user has entered: one value in one signal, raw text and all.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kv_resolver::catalog::{CatalogGpu, GPUS, MODELS, find_gpu};
+use kv_resolver::{Advice, CacheDtype, Flag, Release, Usage};
+
+/// Where the model's config.json comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelChoice {
+    /// Index into the catalog's models.
+    Catalog(usize),
+    /// The text that the user pasted.
+    Pasted,
+}
+
+/// Everything that the page can be asked. Text stays as it was typed, so that nothing is lost while it is wrong.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Input {
+    /// The model.
+    pub model: ModelChoice,
+    /// The pasted config.json, kept even while a catalog model is chosen.
+    pub pasted: Arc<str>,
+    /// vLLM's version.
+    pub release: Release,
+    /// The chosen cell's GPU.
+    pub gpu: &'static CatalogGpu,
+    /// The chosen cell's `--kv-cache-dtype`.
+    pub dtype: CacheDtype,
+    /// GiB for the KV cache on each GPU, as typed; empty for none.
+    pub pool_gib: String,
+    /// Every other flag that is passed, as typed.
+    pub flags: BTreeMap<Flag, String>,
+    /// `VLLM_KV_CACHE_LAYOUT`; empty for unset.
+    pub kv_cache_layout: String,
+    /// `VLLM_ALLOW_LONG_MAX_MODEL_LEN`
+    pub allow_long: bool,
+    /// Who starts vLLM.
+    pub usage: Usage,
+    /// Whether dtypes that every GPU refuses are shown.
+    pub all_dtypes: bool,
+    /// Whether each GPU has its own row, alike or not.
+    pub row_per_gpu: bool,
+}
+
+impl Default for Input {
+    /// A question that somebody has.
+    fn default() -> Self {
+        Self {
+            model: ModelChoice::Catalog(0),
+            pasted: Arc::from(""),
+            release: Release::LATEST,
+            gpu: find_gpu("h200").unwrap_or(&GPUS[0]),
+            dtype: CacheDtype::Auto,
+            pool_gib: "40".to_owned(),
+            flags: BTreeMap::from([
+                (Flag::TensorParallelSize, "8".to_owned()),
+                (Flag::MaxModelLen, "262144".to_owned()),
+            ]),
+            kv_cache_layout: String::new(),
+            allow_long: false,
+            usage: Usage::default(),
+            all_dtypes: false,
+            row_per_gpu: false,
+        }
+    }
+}
+
+impl Input {
+    /// A flag's text; empty if it is not passed.
+    pub fn flag(&self, flag: Flag) -> &str {
+        self.flags.get(&flag).map_or("", String::as_str)
+    }
+
+    /// Passes a flag, or takes it away if the text is empty.
+    pub fn set_flag(&mut self, flag: Flag, text: &str) {
+        if text.is_empty() {
+            self.flags.remove(&flag);
+        } else {
+            self.flags.insert(flag, text.to_owned());
+        }
+    }
+
+    /// Changes what a piece of advice says.
+    pub fn apply(&mut self, advice: &Advice) {
+        for (name, value) in &advice.set {
+            match name.parse() {
+                Ok(Flag::KvCacheDtype) => {
+                    self.dtype = value.parse().unwrap_or(CacheDtype::Auto);
+                }
+                Ok(flag) => self.set_flag(flag, value),
+                Err(()) => {}
+            }
+        }
+    }
+
+    /// The model's name without its owner.
+    pub fn model_name(&self) -> &'static str {
+        match self.model {
+            ModelChoice::Catalog(index) => short_model_name(MODELS[index].id),
+            ModelChoice::Pasted => "pasted model",
+        }
+    }
+}
+
+/// `DeepSeek-V4-Flash` of `deepseek-ai/DeepSeek-V4-Flash`.
+pub fn short_model_name(id: &str) -> &str {
+    id.rsplit('/').next().unwrap_or(id)
+}
+
+/// The flags with a control of their own; the others are under "More flags".
+const OWN_CONTROL: [Flag; 3] = [
+    Flag::KvCacheDtype,
+    Flag::TensorParallelSize,
+    Flag::MaxModelLen,
+];
+
+/// The flags under "More flags".
+pub fn more_flags() -> impl Iterator<Item = Flag> {
+    Flag::ALL
+        .into_iter()
+        .filter(|flag| !OWN_CONTROL.contains(flag))
+}
+
+/// A control whose text can be wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Field {
+    /// The pasted config.json.
+    Config,
+    /// The pool.
+    Pool,
+    /// `VLLM_KV_CACHE_LAYOUT`, which takes any text: vLLM checks it.
+    Layout,
+    /// A flag.
+    Flag(Flag),
+}
+
+impl Field {
+    /// The control's id in the page.
+    pub fn id(self) -> String {
+        match self {
+            Self::Config => "field-config".to_owned(),
+            Self::Pool => "field-pool".to_owned(),
+            Self::Layout => "field-layout".to_owned(),
+            Self::Flag(flag) => format!("field-{}", flag.name()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn advice_sets_and_clears() {
+        let mut input = Input::default();
+        input.apply(&Advice {
+            text: String::new(),
+            set: vec![
+                (Flag::KvCacheDtype.name(), "fp8".to_owned()),
+                (Flag::MaxModelLen.name(), String::new()),
+                (Flag::MaxNumBatchedTokens.name(), "2048".to_owned()),
+            ],
+        });
+        assert_eq!(input.dtype, CacheDtype::Fp8);
+        assert_eq!(input.flag(Flag::MaxModelLen), "");
+        assert_eq!(input.flag(Flag::MaxNumBatchedTokens), "2048");
+    }
+
+    #[test]
+    fn every_flag_has_a_control() {
+        assert_eq!(more_flags().count() + OWN_CONTROL.len(), Flag::ALL.len());
+    }
+}

@@ -1,0 +1,154 @@
+//! Numbers and names as people read them.
+
+use kv_resolver::catalog::CatalogGpu;
+use kv_resolver::resolution::{BytesPerToken, GroupRow, human_bytes};
+use kv_resolver::units::thousands;
+use kv_resolver::{Outcome, Stage};
+
+/// `3,915 B`
+pub fn per_token(bytes: BytesPerToken) -> String {
+    match bytes.exact() {
+        Some(whole) => format!("{} B", thousands(whole)),
+        None => format!("{:.1} B", bytes.as_f64()),
+    }
+}
+
+/// `7.19 GiB`; exact below 10 KiB.
+pub fn bytes(bytes: u64) -> String {
+    human_bytes(bytes)
+}
+
+/// `7,723,261,440 B`
+pub fn exact_bytes(bytes: u64) -> String {
+    format!("{} B", thousands(bytes))
+}
+
+/// `40 GiB`, without decimals that say nothing.
+#[allow(clippy::cast_precision_loss)] // only printed
+pub fn gib(bytes: u64) -> String {
+    let text = format!("{:.2}", bytes as f64 / 1_073_741_824.0);
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    format!("{text} GiB")
+}
+
+/// `262,144`
+pub fn number(value: u64) -> String {
+    thousands(value)
+}
+
+/// `1 token`, `256 tokens`
+pub fn tokens(count: u64) -> String {
+    counted(count, "token")
+}
+
+/// `1 layer`, `21 layers`
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", thousands(count))
+}
+
+/// A length on the chart's axis: `4k`, `1M`.
+pub fn short_tokens(count: u64) -> String {
+    const K: u64 = 1 << 10;
+    const M: u64 = 1 << 20;
+    if count >= M && count.is_multiple_of(M) {
+        format!("{}M", count / M)
+    } else if count >= K && count.is_multiple_of(K) {
+        format!("{}k", count / K)
+    } else {
+        thousands(count)
+    }
+}
+
+/// A GPU's memory as its label says it: the vendor's GB, or what the driver reports.
+pub fn gpu_memory(gpu: &CatalogGpu) -> String {
+    match gpu.vendor_memory_gb {
+        Some(gb) => format!("{gb} GB"),
+        None => format!("{} GiB", gpu.nvml_total_mib / 1024),
+    }
+}
+
+/// The sign beside an outcome's word, so that it is not told by colour alone.
+pub const fn glyph(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Works => "✓",
+        Outcome::Becomes => "→",
+        Outcome::Unverified => "?",
+        Outcome::DoesNotFit => "▲",
+        Outcome::Refused => "✕",
+        Outcome::Unmodelled => "○",
+    }
+}
+
+/// The outcome's class in the style sheet.
+pub const fn outcome_class(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Works => "works",
+        Outcome::Becomes => "becomes",
+        Outcome::Unverified => "unverified",
+        Outcome::DoesNotFit => "does-not-fit",
+        Outcome::Refused => "refused",
+        Outcome::Unmodelled => "unmodelled",
+    }
+}
+
+/// Where a start-up stops, short enough for a cell.
+pub const fn short_stage(stage: Stage) -> &'static str {
+    match stage {
+        Stage::Args => "command line",
+        Stage::Config => "configuration",
+        Stage::Model => "building the model",
+        Stage::Specs => "KV specs",
+        Stage::Plan => "planning the cache",
+        Stage::Unmodelled => "no rule here",
+    }
+}
+
+/// A name for each group: what its members are, numbered where two groups hold the same.
+pub fn group_names(groups: &[GroupRow]) -> Vec<String> {
+    let plain: Vec<String> = groups
+        .iter()
+        .map(|group| {
+            let labels: Vec<&str> = group
+                .members
+                .iter()
+                .map(|member| member.role.label())
+                .collect();
+            labels.join(" + ")
+        })
+        .collect();
+    plain
+        .iter()
+        .enumerate()
+        .map(|(index, name)| {
+            if plain.iter().filter(|other| *other == name).count() == 1 {
+                name.clone()
+            } else {
+                let nth = plain[..=index].iter().filter(|other| *other == name);
+                format!("{name} {}", nth.count())
+            }
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_for_people() {
+        assert_eq!(gib(40 << 30), "40 GiB");
+        assert_eq!(gib((1 << 29) + (40 << 30)), "40.5 GiB");
+        assert_eq!(short_tokens(262_144), "256k");
+        assert_eq!(short_tokens(1 << 20), "1M");
+        assert_eq!(short_tokens(1000), "1,000");
+        assert_eq!(tokens(1), "1 token");
+        assert_eq!(
+            per_token(BytesPerToken {
+                bytes: 7,
+                tokens: 2
+            }),
+            "3.5 B"
+        );
+    }
+}

@@ -1,0 +1,106 @@
+//! What a click on an answer does: answers are markup, so one listener for the page reads what was clicked from
+//! `data-` attributes.
+
+use std::time::Duration;
+
+use kv_resolver::catalog::find_gpu;
+use leptos::prelude::*;
+use wasm_bindgen::JsCast;
+use web_sys::{Element, HtmlElement, MouseEvent};
+
+use crate::state::State;
+
+/// On a cell: `row-column`.
+pub const CELL: &str = "data-cell";
+/// On a GPU's name: its key.
+pub const GPU: &str = "data-gpu";
+/// On a button: the number of the advice to apply.
+pub const APPLY: &str = "data-apply";
+/// On a button: copies the text beside it.
+pub const COPY: &str = "data-copy";
+
+/// The id of the answer, where the focus goes when what was focused goes away.
+pub const ANSWER_ID: &str = "answer";
+
+/// How long "Copied" stays.
+const COPIED_FOR: Duration = Duration::from_millis(1600);
+
+/// Does what the clicked element says.
+pub fn on_click(state: State, event: &MouseEvent) {
+    let target = event.target().and_then(|target| target.dyn_into().ok());
+    let Some(target): Option<Element> = target else {
+        return;
+    };
+    if let Some(gpu) = above(&target, GPU).and_then(|(_, key)| find_gpu(&key)) {
+        state.change(|input| input.gpu = gpu);
+    } else if let Some((_, position)) = above(&target, CELL) {
+        let position = position.split_once('-');
+        let numbers = position.and_then(|(row, column)| row.parse().ok().zip(column.parse().ok()));
+        if let Some(position) = numbers {
+            choose(state, position);
+        }
+    } else if let Some((_, index)) = above(&target, APPLY) {
+        let answer = state.page.with_untracked(|page| page.answer.clone());
+        let advice = index
+            .parse::<usize>()
+            .ok()
+            .zip(answer.result.as_ref().err());
+        if let Some(advice) = advice.and_then(|(index, error)| error.advice.get(index)) {
+            state.change(|input| input.apply(advice));
+            // the button goes with the error
+            focus(ANSWER_ID);
+        }
+    } else if let Some((button, _)) = above(&target, COPY) {
+        let text = button
+            .parent_element()
+            .and_then(|parent| parent.query_selector("pre").ok()?)
+            .and_then(|element| element.text_content());
+        copy(&button, &text.unwrap_or_default());
+    }
+}
+
+/// Chooses the cell at a row and column of the grid.
+pub fn choose(state: State, (row, column): (usize, usize)) {
+    let grid = state.page.with_untracked(|page| page.grid.clone());
+    if let (Some(row), Some(dtype)) = (grid.rows.get(row), grid.columns.get(column)) {
+        state.change(|input| {
+            input.gpu = row.representative(input.gpu);
+            input.dtype = *dtype;
+        });
+    }
+}
+
+/// Copies text and says so on the button.
+pub fn copy(button: &Element, text: &str) {
+    // without a secure context there is no clipboard to ask
+    if !window().is_secure_context() {
+        return;
+    }
+    // the browser may refuse; there is nothing to do about it
+    let _ = window().navigator().clipboard().write_text(text);
+    let label = button.text_content();
+    if label.as_deref() == Some("Copied") {
+        return;
+    }
+    button.set_text_content(Some("Copied"));
+    let button = button.clone();
+    set_timeout(
+        move || button.set_text_content(label.as_deref()),
+        COPIED_FOR,
+    );
+}
+
+/// Puts the focus on an element by its id.
+pub fn focus(id: &str) {
+    let element = document().get_element_by_id(id);
+    if let Some(element) = element.and_then(|element| element.dyn_into::<HtmlElement>().ok()) {
+        let _ = element.focus();
+    }
+}
+
+/// The element, or the nearest around it, that has the attribute; with its value.
+fn above(element: &Element, name: &str) -> Option<(Element, String)> {
+    let element = element.closest(&format!("[{name}]")).ok()??;
+    let value = element.get_attribute(name)?;
+    Some((element, value))
+}

@@ -1,0 +1,139 @@
+//! The chosen cell, whole.
+
+use kv_resolver::resolution::Note;
+use kv_resolver::{Outcome, Resolution};
+use leptos::prelude::*;
+
+use super::block::block;
+use super::chart::chart;
+use super::clicks::ANSWER_ID;
+use super::figures::{capacity, figures};
+use super::groups::groups;
+use super::refusal::refusal;
+use super::slots::slots;
+use super::why::why;
+use crate::answers::Answer;
+use crate::markup::Markup;
+use crate::state::state;
+use crate::text;
+
+/// The whole answer for the chosen cell.
+#[component]
+pub fn Detail() -> impl IntoView {
+    let html = state().shown(|page| answer(&page.answer));
+    view! {
+        <section
+            id=ANSWER_ID
+            class="detail"
+            tabindex="-1"
+            aria-labelledby="answer-title"
+            inner_html=html
+        ></section>
+    }
+}
+
+fn answer(answer: &Answer) -> String {
+    let mut html = Markup::new();
+    head(&mut html, answer);
+    match &answer.result {
+        Ok(resolution) => resolved(&mut html, answer, resolution),
+        Err(error) => refusal(&mut html, answer, error),
+    }
+    html.add(
+        "<div class=\"command\"><h3>The command this is about</h3><div class=\"with-copy\"><pre tabindex=\"0\">{}</pre>\
+         <button type=\"button\" data-copy=\"\">Copy</button></div></div>",
+        &[&answer.asked.command(answer.dtype)],
+    );
+    why(&mut html, answer);
+    html.into_string()
+}
+
+fn head(html: &mut Markup, answer: &Answer) {
+    let outcome = answer.outcome();
+    let gpu = answer.gpu;
+    html.add(
+        "<div class=\"detail-head\"><h2 id=\"answer-title\">{}",
+        &[answer.dtype.as_str()],
+    );
+    match &answer.result {
+        Ok(resolution) if resolution.cache_dtype != answer.dtype => {
+            html.add(
+                " <span class=\"arrow\">→</span> {}",
+                &[resolution.cache_dtype.as_str()],
+            );
+        }
+        Ok(_) | Err(_) => {}
+    }
+    html.add(
+        "</h2><span class=\"badge {}\" title=\"{}\"><i aria-hidden=\"true\">{}</i>{}</span>\
+         <p class=\"place\">{} · compute capability {} · vLLM {}</p></div>",
+        &[
+            text::outcome_class(outcome),
+            outcome.meaning(),
+            text::glyph(outcome),
+            outcome.as_str(),
+            gpu.label,
+            &gpu.capability.to_string(),
+            answer.asked.release.version(),
+        ],
+    );
+}
+
+fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
+    if resolution.outcome == Outcome::Unverified {
+        html.add(
+            "<p class=\"ours\"><b>Unverified:</b> {}. These figures are what the plan comes to, not a promise that it \
+             runs.</p>",
+            &[Outcome::Unverified.meaning()],
+        );
+    }
+    facts(html, resolution);
+    figures(html, resolution);
+    capacity(html, answer, resolution);
+    html.add("<div class=\"columns\">", &[]);
+    chart(html, resolution);
+    groups(html, resolution);
+    html.add("</div>", &[]);
+    block(html, resolution);
+    slots(html, resolution);
+    notes(html, &resolution.notes);
+}
+
+fn facts(html: &mut Markup, resolution: &Resolution) {
+    html.add(
+        "<dl class=\"facts\"><div><dt>Backends</dt><dd class=\"mono\">{}</dd></div>\
+         <div><dt>Block size</dt><dd>{}",
+        &[
+            &resolution.backends.join(", "),
+            &text::tokens(resolution.block_size),
+        ],
+    );
+    if resolution.reported_block_size != resolution.block_size {
+        html.add(
+            " <small>metrics will show {}, the smallest group's</small>",
+            &[&text::number(resolution.reported_block_size)],
+        );
+    }
+    html.add(
+        "</dd></div><div><dt>Layout</dt><dd class=\"mono\">{}</dd></div>\
+         <div><dt>In flight</dt><dd>{} <small>{} × max_num_batched_tokens {}</small></dd></div></dl>",
+        &[
+            resolution.kv_cache_layout.as_str(),
+            &text::tokens(resolution.max_in_flight_tokens),
+            &text::number(resolution.max_concurrent_batches),
+            &text::number(resolution.max_num_batched_tokens),
+        ],
+    );
+}
+
+/// What the answer does not say by itself.
+pub fn notes(html: &mut Markup, notes: &[Note]) {
+    if notes.is_empty() {
+        return;
+    }
+    html.add("<div class=\"notes\"><h3>Worth knowing</h3><ul>", &[]);
+    for note in notes {
+        html.add("<li>{}</li>", &[&note.text]);
+    }
+    html.add("</ul></div>", &[]);
+}

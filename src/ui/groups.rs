@@ -1,0 +1,64 @@
+//! KV memory of one request, by group.
+
+use kv_resolver::Resolution;
+
+use crate::markup::Markup;
+use crate::text;
+
+/// The colours of the groups, by the style sheet's classes; they repeat beyond these.
+const COLOURS: [&str; 8] = ["g1", "g2", "g3", "g4", "g5", "g6", "g7", "g8"];
+
+/// A group's colour.
+pub fn colour(group: usize) -> &'static str {
+    COLOURS[group % COLOURS.len()]
+}
+
+/// A part of a whole in percent.
+#[allow(clippy::cast_precision_loss)] // only drawn
+pub fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 {
+        0.0
+    } else {
+        part as f64 * 100.0 / whole as f64
+    }
+}
+
+/// A table with a bar for each group.
+pub fn groups(html: &mut Markup, resolution: &Resolution) {
+    html.add(
+        "<div class=\"groups\"><h3>Where {} go</h3><p class=\"hint\">A group is layers that share a block table.</p>\
+         <div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Bytes by group\"><table class=\"plain\"><thead><tr><th scope=\"col\">Group</th>\
+         <th scope=\"col\" class=\"n\">Blocks</th><th scope=\"col\" class=\"n\">Bytes</th>\
+         <th scope=\"col\" class=\"n\">Share</th></tr></thead><tbody>",
+        &[&text::tokens(resolution.max_model_len)],
+    );
+    let names = text::group_names(&resolution.groups);
+    for (index, (group, name)) in resolution.groups.iter().zip(names).enumerate() {
+        let share = percent(group.request_bytes, resolution.request_bytes);
+        html.add(
+            "<tr><th scope=\"row\"><i class=\"swatch {}\" aria-hidden=\"true\"></i>{}<small>{}, blocks of {}</small></th>\
+             <td class=\"n\">{}</td><td class=\"n\" title=\"{}\">{}</td>\
+             <td class=\"n bar-cell\"><span><i><i class=\"{}\" style=\"width:{}%\"></i></i>{}%</span></td></tr>",
+            &[
+                colour(index),
+                &name,
+                &text::counted(group.layers as u64, "layer"),
+                &text::tokens(group.block_size),
+                &text::number(group.blocks_per_request),
+                &text::exact_bytes(group.request_bytes),
+                &text::bytes(group.request_bytes),
+                colour(index),
+                &format!("{share:.2}"),
+                &format!("{share:.1}"),
+            ],
+        );
+    }
+    html.add(
+        "</tbody><tfoot><tr><th scope=\"row\">One request</th><td class=\"n exact\" colspan=\"2\">{}</td>\
+         <td class=\"n\">{}</td></tr></tfoot></table></div></div>",
+        &[
+            &text::exact_bytes(resolution.request_bytes),
+            &text::bytes(resolution.request_bytes),
+        ],
+    );
+}

@@ -1,0 +1,23 @@
+//! What the words in the matrix mean.
+
+use kv_resolver::Outcome;
+
+use crate::markup::Markup;
+use crate::text;
+
+/// A list of every outcome.
+pub fn legend() -> String {
+    let mut html = Markup::new();
+    for outcome in Outcome::ALL {
+        html.add(
+            "<li class=\"{}\"><span class=\"swatch\" aria-hidden=\"true\">{}</span><b>{}</b> {}</li>",
+            &[
+                text::outcome_class(outcome),
+                text::glyph(outcome),
+                outcome.as_str(),
+                outcome.meaning(),
+            ],
+        );
+    }
+    html.into_string()
+}

@@ -1,0 +1,106 @@
+//! The answer in a sentence.
+
+use kv_resolver::{Outcome, Resolution};
+use leptos::prelude::*;
+
+use crate::answers::Answer;
+use crate::markup::Markup;
+use crate::state::state;
+use crate::text;
+
+/// The chosen cell in one sentence, at the top of the page.
+#[component]
+pub fn Verdict() -> impl IntoView {
+    let state = state();
+    let html = state.shown(|page| {
+        let mut html = sentence(&page.answer);
+        if page.is_stale() {
+            html.add(
+                "<p class=\"stale-notice\">A field cannot be read: this is still the answer to what you had before.</p>",
+                &[],
+            );
+        }
+        html.into_string()
+    });
+    view! { <div class="verdict" aria-live="polite" aria-atomic="true" inner_html=html></div> }
+}
+
+fn sentence(answer: &Answer) -> Markup {
+    let mut html = Markup::new();
+    let outcome = answer.outcome();
+    html.add(
+        "<p class=\"sentence {}\"><b>{}</b> on <b>",
+        &[text::outcome_class(outcome), &answer.asked.config.name],
+    );
+    match answer.asked.tensor_parallel() {
+        None | Some("" | "1") => {}
+        Some(size) => {
+            html.add("{} × ", &[size]);
+        }
+    }
+    html.add(
+        "{}</b>, vLLM {}: ",
+        &[answer.gpu.label, answer.asked.release.version()],
+    );
+    match &answer.result {
+        Ok(resolution) => starts(&mut html, answer, resolution),
+        Err(error) => {
+            let dtype = answer.dtype.as_str();
+            match outcome {
+                Outcome::Unmodelled => html.add(
+                    "<em>KV Explorer has no rule</em> for this and does not guess.",
+                    &[],
+                ),
+                Outcome::DoesNotFit => html.add(
+                    "<code>{}</code> <em>does not fit</em>: vLLM stops for want of memory.",
+                    &[dtype],
+                ),
+                Outcome::Works | Outcome::Becomes | Outcome::Unverified | Outcome::Refused => html
+                    .add(
+                        "<code>{}</code> <em>is refused</em> while {}.",
+                        &[dtype, error.refusal.stage().describe()],
+                    ),
+            };
+        }
+    }
+    html.add("</p>", &[]);
+    html
+}
+
+fn starts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
+    let asked_for = resolution.requested_cache_dtype.as_str();
+    let resolved = resolution.cache_dtype.as_str();
+    html.add("<code>{}</code> ", &[asked_for]);
+    if resolution.outcome == Outcome::Unverified {
+        html.add(
+            "<em>starts, unverified,</em> as <code>{}</code>.",
+            &[resolved],
+        );
+    } else if asked_for == resolved {
+        html.add("<em>works as asked</em>.", &[]);
+    } else {
+        html.add("<em>becomes</em> <code>{}</code>.", &[resolved]);
+    }
+    html.add(
+        " A request of <b class=\"n\">{}</b> takes <b class=\"n\">{}</b>, each further token <b class=\"n\">{}</b>.",
+        &[
+            &text::tokens(resolution.max_model_len),
+            &text::bytes(resolution.request_bytes),
+            &text::per_token(resolution.marginal_bytes_per_token),
+        ],
+    );
+    if let (Some(capacity), Some(pool)) = (&resolution.capacity, resolution.available_memory) {
+        html.add(
+            " <b class=\"n\">{}</b> such requests fit in <b class=\"n\">{}</b> per GPU{}.",
+            &[
+                &capacity.printed_concurrency,
+                &text::gib(pool),
+                if answer.asked.pool_exceeds(answer.gpu) {
+                    ", more than this GPU has"
+                } else {
+                    ""
+                },
+            ],
+        );
+    }
+}
