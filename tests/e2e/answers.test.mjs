@@ -1,0 +1,89 @@
+// What people come for: an answer at first sight, another for each choice, and a link that keeps it.
+
+import assert from 'node:assert/strict';
+import { test } from 'node:test';
+import { setUp, withPage } from './harness.mjs';
+import { addressHas, mounted, parts } from './page.mjs';
+
+const context = setUp();
+
+test('the first view answers a question', async () => {
+  await withPage(context, {}, async (page) => {
+    await mounted(page);
+    const { verdict, chosen, answer } = parts(page);
+    const said = await verdict.innerText();
+    for (const part of ['DeepSeek-V4-Flash', '8 × H200', '0.33.0', 'fp8_ds_mla', '262,144 tokens', '7.19 GiB', '3,915 B', '5.56']) {
+      assert.ok(said.includes(part), `${part} in: ${said}`);
+    }
+    assert.match(await chosen.innerText(), /becomes[\s\S]*fp8_ds_mla[\s\S]*3,915 B\/token[\s\S]*5\.56×/);
+    assert.match(
+      await answer.innerText(),
+      /GPU KV cache size: 1,457,780 tokens, Maximum concurrency for 262,144 tokens per request: 5\.56x/,
+    );
+    const verdictBottom = await verdict.evaluate((element) => element.getBoundingClientRect().bottom);
+    assert.ok(verdictBottom < 400, 'the answer is in the first view');
+  });
+});
+
+test('a cell shows its whole answer, the address keeps it, and a reload shows it again', async () => {
+  await withPage(context, {}, async (page) => {
+    await mounted(page);
+    const { cell, title, gpu, answer } = parts(page);
+    await cell('b200', 'bfloat16').click();
+    assert.equal(await title.innerText(), 'bfloat16');
+    assert.match(await answer.innerText(), /vLLM stops while building the model, with ValueError/);
+    assert.equal(await gpu.inputValue(), 'b200');
+    await addressHas(page, 'kv_cache_dtype=bfloat16');
+    await page.reload();
+    await mounted(page);
+    assert.equal(await parts(page).title.innerText(), 'bfloat16');
+    assert.match(await answer.innerText(), /B200/);
+  });
+});
+
+test('advice is applied with one press, and the focus goes to the new answer', async () => {
+  await withPage(context, { path: '?gpu=b200&kv_cache_dtype=bfloat16' }, async (page) => {
+    await mounted(page);
+    const { answer, title } = parts(page);
+    await answer.getByRole('button', { name: /^Apply/ }).first().click();
+    assert.match(await title.innerText(), /→ fp8_ds_mla/);
+    assert.equal(await page.evaluate(() => document.activeElement.id), 'answer');
+  });
+});
+
+test('a refusal that names the wrong cure gets the right one', async () => {
+  await withPage(context, { path: '?gpu=rtx-pro-6000-server&kv_cache_dtype=bfloat16' }, async (page) => {
+    await mounted(page);
+    const said = await parts(page).answer.innerText();
+    assert.match(said, /select a backend that supports bfloat16/);
+    assert.match(said, /No attention backend takes bfloat16[\s\S]*whatever vLLM's message suggests/);
+  });
+});
+
+test('what is not modelled looks like ours, not like a refusal', async () => {
+  await withPage(context, {}, async (page) => {
+    await mounted(page);
+    const { model, config, answer, verdict } = parts(page);
+    await model.selectOption('pasted');
+    await config.fill('{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}');
+    assert.match(await answer.innerText(), /This is not vLLM's refusal/);
+    assert.match(await verdict.innerText(), /KV Explorer has no rule/);
+    assert.equal(await answer.locator('.error').count(), 0);
+    await addressHas(page, 'LlamaForCausalLM');
+    await page.reload();
+    await mounted(page);
+    assert.match(await config.inputValue(), /LlamaForCausalLM/);
+  });
+});
+
+test('folding: every dtype and every GPU can be seen', async () => {
+  await withPage(context, {}, async (page) => {
+    await mounted(page);
+    const { table } = parts(page);
+    await page.getByRole('button', { name: 'One row per GPU' }).click();
+    await page.getByRole('button', { name: /refused everywhere/ }).click();
+    await table.locator('td').nth(28 * 22 - 1).waitFor();
+    assert.equal(await table.locator('td').count(), 28 * 22);
+    await addressHas(page, 'rows=each');
+  });
+});

@@ -1,0 +1,72 @@
+// How it looks and reads: axe in each state, no sideways scrolling, and screenshots to look at in target/screenshots.
+
+import assert from 'node:assert/strict';
+import { mkdir, readFile } from 'node:fs/promises';
+import { createRequire } from 'node:module';
+import { fileURLToPath } from 'node:url';
+import { test } from 'node:test';
+import { setUp, withPage } from './harness.mjs';
+import { mounted } from './page.mjs';
+
+const SHOTS = process.env.KV_SHOTS ?? fileURLToPath(new URL('../../target/screenshots', import.meta.url));
+const axe = await readFile(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8');
+
+const context = setUp();
+
+const DESKTOP = { width: 1440, height: 900 };
+const PHONE = { width: 360, height: 740 };
+
+/** Each state a person can bring the page to. */
+const STATES = {
+  answer: '',
+  refused: '?gpu=b200&kv_cache_dtype=bfloat16',
+  'does-not-fit': '?pool_gib=4',
+  unverified: '?attention_backend=FLASHINFER_MLA_SPARSE_DSV4',
+  unmodelled: '?model=pasted&config=%7B%22architectures%22:%5B%22LlamaForCausalLM%22%5D,%22model_type%22:%22llama%22%7D',
+  problems: '?gpu=gtx-1080&release=0.1',
+  everything: '?rows=each&dtypes=all&enforce_eager=true',
+};
+
+async function violations(page) {
+  await page.evaluate(axe);
+  const results = await page.evaluate(() => globalThis.axe.run());
+  return results.violations.map(
+    ({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ target, failureSummary }) => `${target} ${failureSummary}`).join(' | ')}`,
+  );
+}
+
+async function shoot(page, name) {
+  await mkdir(SHOTS, { recursive: true });
+  await page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: true });
+}
+
+for (const [state, path] of Object.entries(STATES)) {
+  for (const colorScheme of ['light', 'dark']) {
+    test(`${state}, ${colorScheme}: axe finds nothing`, async () => {
+      await withPage(context, { path, colorScheme, viewport: DESKTOP }, async (page) => {
+        await mounted(page);
+        await shoot(page, `${state}-${colorScheme}`);
+        assert.deepEqual(await violations(page), []);
+      });
+    });
+  }
+
+  test(`${state}: fits a phone`, async () => {
+    await withPage(context, { path, viewport: PHONE, deviceScaleFactor: 2, hasTouch: true }, async (page) => {
+      await mounted(page);
+      await shoot(page, `${state}-phone`);
+      const overflow = await page.evaluate(
+        () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+      );
+      assert.equal(overflow, 0);
+      assert.deepEqual(await violations(page), []);
+    });
+  });
+}
+
+test('fits a wide screen', async () => {
+  await withPage(context, { viewport: { width: 1920, height: 1080 } }, async (page) => {
+    await mounted(page);
+    await shoot(page, 'answer-wide');
+  });
+});

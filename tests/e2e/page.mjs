@@ -1,0 +1,29 @@
+// The page as a person meets it: names for its parts, so that the tests read like what they check.
+
+import { mounted } from './harness.mjs';
+
+/** Opens the page's parts. */
+export function parts(page) {
+  return {
+    verdict: page.locator('.verdict'),
+    table: page.getByRole('grid'),
+    chosen: page.locator('td[aria-selected="true"]'),
+    answer: page.locator('#answer'),
+    title: page.locator('#answer-title'),
+    length: page.getByRole('textbox', { name: 'Context length' }),
+    slider: page.getByRole('slider', { name: 'Context length' }),
+    pool: page.getByRole('textbox', { name: 'Pool per GPU' }),
+    model: page.getByRole('combobox', { name: 'Model' }),
+    gpu: page.getByRole('combobox', { name: 'GPU' }),
+    config: page.getByRole('textbox', { name: 'Its config.json' }),
+    /** The cell of a GPU and a dtype, whichever row the GPU is in. */
+    cell: (gpu, dtype) => page.locator(`tr:has([data-gpu="${gpu}"]) td[data-dtype="${dtype}"]`),
+  };
+}
+
+/** Waits until the address has caught up: it follows a moment late. */
+export async function addressHas(page, text) {
+  await page.waitForFunction((wanted) => decodeURIComponent(location.search).includes(wanted), text);
+}
+
+export { mounted };
