@@ -157,9 +157,8 @@ mod tests {
 
     #[test]
     fn tiers_follow_memory_and_name() {
-        let tier = |name, capability, gib| {
-            MemoryTier::of(&gpu(name, capability, gib), Release::V0_33_0)
-        };
+        let tier =
+            |name, capability, gib| MemoryTier::of(&gpu(name, capability, gib), Release::V0_33_0);
         assert_eq!(tier("NVIDIA B200", (10, 0), 179), MemoryTier::Huge);
         assert_eq!(tier("NVIDIA H100", (9, 0), 79), MemoryTier::Large);
         assert_eq!(tier("NVIDIA H100", (9, 0), 69), MemoryTier::Small);

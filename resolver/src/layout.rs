@@ -41,6 +41,19 @@ impl KvCacheLayout {
         }
     }
 
+    /// Whether a page's bytes lie together.
+    pub const fn is_block_compact(self) -> bool {
+        match self {
+            Self::Lbhnc | Self::Lbnhc | Self::Blhnc | Self::Blnhc => true,
+            Self::Lhbnc | Self::Bhlnc => false,
+        }
+    }
+
+    /// Whether each layer has a region of its own.
+    pub const fn is_layer_outermost(self) -> bool {
+        !self.is_block_outermost()
+    }
+
     /// Reads the environment variable's spelling, with its older names.
     const fn from_spelling(spelling: LayoutSpelling) -> Self {
         match spelling {

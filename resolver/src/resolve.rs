@@ -248,10 +248,12 @@ fn layer_rows(layers: &Layers) -> Result<Vec<LayerRow>, Refusal> {
                 slot_bytes: spec.slot_bytes()?,
                 state_content_bytes: spec.state_content_bytes,
                 head_size: spec.head_size,
+                head_size_v: spec.head_size_v,
                 num_kv_heads: spec.num_kv_heads,
                 dtype: spec.dtype,
                 kv_quant_mode: spec.kv_quant_mode,
                 sliding_window: spec.sliding_window,
+                attention_chunk_size: spec.attention_chunk_size,
                 alignment: spec.alignment,
             })
         })
