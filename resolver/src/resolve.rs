@@ -5,7 +5,7 @@ use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
 use crate::layout::{self, KvCacheLayout};
-use crate::model::{DeepseekV4, Model, ModelError};
+use crate::model::{DeepseekV4, Kind, Model, ModelError};
 use crate::plan;
 use crate::request::Request;
 use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
@@ -58,8 +58,12 @@ fn run(request: &Request, notes: &mut Vec<Note>, trace: &mut Trace) -> Result<Re
     })?;
     let arch = arch(request)?;
     let config = config::build(request, &model, trace)?;
-    match &model {
-        Model::DeepseekV4(facts) => deepseek_v4(request, facts, &config, arch, notes, trace),
+    match &model.kind {
+        Kind::DeepseekV4(facts) => deepseek_v4(request, facts, &config, arch, notes, trace),
+        Kind::Decoder(_) => Err(Refusal::not_modelled(format!(
+            "{} is not modelled yet",
+            model.common.architecture
+        ))),
     }
 }
 
@@ -102,7 +106,7 @@ fn deepseek_v4(
     let concerns = notes::on_resolution(request, config, implementation, block_size, notes);
     let outcome = if concerns || !implementation.declares(request.gpu.capability) {
         Outcome::Unverified
-    } else if resolved.cache_dtype == config.cache_dtype {
+    } else if resolved.cache_dtype == config.requested_cache_dtype {
         Outcome::Works
     } else {
         Outcome::Becomes
@@ -116,7 +120,7 @@ fn deepseek_v4(
     backends.sort_unstable();
     Ok(Resolution {
         outcome,
-        requested_cache_dtype: config.cache_dtype,
+        requested_cache_dtype: config.requested_cache_dtype,
         cache_dtype: resolved.cache_dtype,
         backends,
         block_size,

@@ -5,11 +5,10 @@ use crate::args::EngineArgs;
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::flag::Flag;
-use crate::model::Model;
+use crate::model::{Common, Kind, Model};
 use crate::python::{Bound, FieldErrors, repr, repr_list};
 use crate::release::{Profile, UnknownDtype};
 use crate::request::Request;
-use crate::units::python_float;
 use crate::value::Value;
 
 /// GPUs of one node. A case says nothing of the node; this is the oracle's.
@@ -97,41 +96,35 @@ pub(crate) fn model_fields(args: &EngineArgs) -> Result<(), Refusal> {
     })
 }
 
-/// `--dtype`, or the model's own. Mirrors `vllm/config/model.py` `_get_and_verify_dtype`.
-pub(super) fn model_dtype(args: &EngineArgs, model: &Model) -> Result<ModelDtype, Refusal> {
+/// `--dtype`, or the model's own; float32 is run as bfloat16 unless asked for.
+/// Mirrors `vllm/config/model.py` `_get_and_verify_dtype`.
+pub(super) fn model_dtype(args: &EngineArgs, model: &Common) -> Result<ModelDtype, Refusal> {
     if let Some(dtype) = args.dtype.as_deref().and_then(ModelDtype::parse) {
         return Ok(dtype);
     }
-    let Model::DeepseekV4(model) = model;
-    match model
-        .dtype
-        .as_deref()
-        .map(|name| (name, ModelDtype::parse(name)))
-    {
-        Some((_, Some(dtype @ (ModelDtype::Bfloat16 | ModelDtype::Float16)))) => Ok(dtype),
-        Some((name, _)) => Err(Refusal::not_modelled(format!(
-            "config.json's dtype is {name}; bfloat16 and float16 are modelled"
+    match model.dtype.as_deref() {
+        // without a name vLLM looks into the checkpoint; all of these have bfloat16 there
+        None | Some("bfloat16" | "float32") => Ok(ModelDtype::Bfloat16),
+        Some("float16") => Ok(ModelDtype::Float16),
+        Some(name) => Err(Refusal::not_modelled(format!(
+            "config.json's dtype {name} is not modelled"
         ))),
-        None => Err(Refusal::not_modelled(
-            "config.json names no dtype (torch_dtype); pass --dtype",
-        )),
     }
 }
 
 /// The longest request, and whether it is to be shortened to what fits.
 /// Mirrors `vllm/config/model.py` `_get_and_verify_max_len` and
 /// `ModelConfig.validate_model_config_after`.
-pub(super) fn max_model_len(request: &Request, model: &Model) -> Result<(u64, bool), Refusal> {
+pub(super) fn max_model_len(request: &Request, model: &Common) -> Result<(u64, bool), Refusal> {
     let asked = request.args.max_model_len;
-    let derived = model.max_position_embeddings();
+    let derived = model.length.tokens;
     let length = match asked {
         None => return Ok((derived, false)),
         Some(-1) => return Ok((derived, true)),
         Some(length) => u64::try_from(length).unwrap_or(0),
     };
     if length > derived && !request.env.allow_long_max_model_len {
-        #[allow(clippy::cast_precision_loss)] // vLLM prints a float there
-        let derived = python_float(derived as f64);
+        let derived = format!("{derived}{}", if model.length.is_float { ".0" } else { "" });
         return Err(invalid(format!(
             "User-specified max_model_len ({length}) is greater than the derived max_model_len \
              (max_position_embeddings={derived} or model_max_length=None in model's \
@@ -320,22 +313,24 @@ pub(super) fn float_cache(
 /// Dtypes that the quantisation takes. Mirrors `vllm/config/vllm.py`
 /// `VllmConfig._get_quantization_config`.
 pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Model) -> Result<(), Refusal> {
-    let Model::DeepseekV4(model) = model;
-    match (dtype, model.quant_method.as_deref()) {
-        (ModelDtype::Bfloat16 | ModelDtype::Float16, _) => Ok(()),
-        (ModelDtype::Float32, Some("fp8")) => Err(invalid(
+    match (dtype, &model.kind, model.common.quant_method.as_deref()) {
+        (ModelDtype::Bfloat16 | ModelDtype::Float16, _, _) | (ModelDtype::Float32, _, None) => {
+            Ok(())
+        }
+        (ModelDtype::Float32, Kind::DeepseekV4(_), Some("fp8")) => Err(invalid(
             "torch.float32 is not supported for quantization method deepseek_v4_fp8. Supported \
              dtypes: [torch.bfloat16, torch.float16]",
         )),
-        (ModelDtype::Float32, _) => Err(Refusal::not_modelled(
-            "dtype=float32 is modelled for the fp8 files only",
-        )),
+        (ModelDtype::Float32, _, Some(method)) => Err(Refusal::not_modelled(format!(
+            "dtype=float32 with quantisation {method} is not modelled"
+        ))),
     }
 }
 
-/// Mirrors `vllm/config/model.py` `ModelConfig.verify_with_parallel_config`.
-pub(super) fn heads(args: &EngineArgs, model: &Model) -> Result<(), Refusal> {
-    let heads = model.num_attention_heads();
+/// Heads over ranks. Mirrors `vllm/config/model.py`
+/// `ModelConfig.verify_with_parallel_config`.
+pub(super) fn heads(args: &EngineArgs, model: &Common) -> Result<(), Refusal> {
+    let heads = model.num_attention_heads;
     let tensor = super::or_one(args.tensor_parallel_size);
     if !heads.is_multiple_of(tensor) {
         return Err(invalid(format!(
@@ -343,12 +338,42 @@ pub(super) fn heads(args: &EngineArgs, model: &Model) -> Result<(), Refusal> {
              ({tensor})."
         )));
     }
+    let context = super::or_one(args.decode_context_parallel_size);
+    if context == 1 || model.use_mla {
+        return Ok(());
+    }
+    let kv = model.num_key_value_heads;
+    if tensor <= kv {
+        return Err(invalid(format!(
+            "Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` ({tensor}) \
+             to be greater than the model's total number of KV heads ({kv}). Increase \
+             `--tensor-parallel-size` or set `--decode-context-parallel-size 1`."
+        )));
+    }
+    let most = tensor / kv;
+    if context > most {
+        return Err(invalid(format!(
+            "`--decode-context-parallel-size` ({context}) exceeds the maximum supported value \
+             ({most}) for `--tensor-parallel-size` ({tensor}) and {kv} model KV heads."
+        )));
+    }
+    let queries = heads / kv;
+    if !queries.is_multiple_of(context) {
+        return Err(invalid(format!(
+            "The model's number of query heads per KV head ({queries}) must be divisible by \
+             `--decode-context-parallel-size` ({context}) for GQA/MQA."
+        )));
+    }
     Ok(())
 }
 
 /// Mirrors `vllm/config/vllm.py` `VllmConfig.validate_nvfp4_kv_cache_with_mla`.
-pub(super) fn nvfp4_with_mla(dtype: CacheDtype, profile: &Profile) -> Result<(), Refusal> {
-    if !dtype.is_plain_nvfp4() {
+pub(super) fn nvfp4_with_mla(
+    dtype: CacheDtype,
+    model: &Common,
+    profile: &Profile,
+) -> Result<(), Refusal> {
+    if !dtype.is_plain_nvfp4() || !model.use_mla {
         return Ok(());
     }
     let instead = if profile.cache_dtypes.contains(&CacheDtype::Nvfp4DsMla) {

@@ -12,7 +12,9 @@ use crate::args::EngineArgs;
 use crate::backend::AttentionBackend;
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
-use crate::model::Model;
+use crate::gpu::Arch;
+use crate::model::decoder::DtypeHook;
+use crate::model::{AutoCacheDtype, Kind, Model};
 use crate::request::Request;
 use crate::trace::Trace;
 use crate::units::mul;
@@ -23,7 +25,9 @@ const DEFAULT_GPU_MEMORY_UTILIZATION: f64 = 0.92;
 /// The settled configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineConfig {
-    /// As asked; the model may write back another.
+    /// As asked.
+    pub requested_cache_dtype: CacheDtype,
+    /// As the config leaves it; the model may write back another.
     pub cache_dtype: CacheDtype,
     /// Of the weights and activations.
     pub model_dtype: ModelDtype,
@@ -66,8 +70,8 @@ pub(crate) fn build(
     let args = &request.args;
     let profile = request.release.profile();
 
-    let dtype = checks::model_dtype(args, model)?;
-    let (max_model_len, auto_fit) = checks::max_model_len(request, model)?;
+    let dtype = checks::model_dtype(args, &model.common)?;
+    let (max_model_len, auto_fit) = checks::max_model_len(request, &model.common)?;
     trace.step(
         Stage::Config,
         "vllm/config/model.py",
@@ -78,7 +82,19 @@ pub(crate) fn build(
             Some(_) => format!("max_model_len is {max_model_len}, as asked"),
         },
     );
-    let cache_dtype = checks::cache_dtype(args, profile)?;
+    let asked = checks::cache_dtype(args, profile)?;
+    let mut cache_dtype = match (asked, model.common.auto_cache_dtype) {
+        (CacheDtype::Auto, AutoCacheDtype::Scheme(scheme)) => {
+            trace.step(
+                Stage::Config,
+                "vllm/utils/torch_utils.py",
+                "resolve_kv_cache_dtype_string",
+                || format!("the checkpoint's scheme makes auto {scheme}"),
+            );
+            scheme
+        }
+        (asked, _) => asked,
+    };
     checks::cache_fields(args)?;
     checks::parallel(args)?;
     let batch = batch::limits(request, max_model_len);
@@ -95,10 +111,11 @@ pub(crate) fn build(
         .map(|name| AttentionBackend::parse(name, profile))
         .transpose()?
         .flatten();
+    hook(&mut cache_dtype, model, request, trace);
     checks::float_cache(cache_dtype, dtype, profile)?;
-    checks::heads(args, model)?;
+    checks::heads(args, &model.common)?;
     checks::quantised_dtype(dtype, model)?;
-    checks::nvfp4_with_mla(cache_dtype, profile)?;
+    checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
 
     let async_scheduling = args.async_scheduling.unwrap_or(true);
     let max_concurrent_batches = if async_scheduling { 2 } else { 1 };
@@ -117,6 +134,7 @@ pub(crate) fn build(
     );
 
     Ok(EngineConfig {
+        requested_cache_dtype: asked,
         cache_dtype,
         model_dtype: dtype,
         tensor_parallel_size: or_one(args.tensor_parallel_size),
@@ -136,6 +154,32 @@ pub(crate) fn build(
         num_gpu_blocks_override: args.num_gpu_blocks_override,
         disable_hybrid_kv_cache_manager: args.disable_hybrid_kv_cache_manager.unwrap_or(false),
     })
+}
+
+/// What the architecture's own hook does to the cache dtype.
+/// Mirrors `vllm/model_executor/models/config.py`.
+fn hook(cache_dtype: &mut CacheDtype, model: &Model, request: &Request, trace: &mut Trace) {
+    let Kind::Decoder(decoder) = &model.kind else {
+        return;
+    };
+    let on_sm100 = request.gpu.capability.arch() == Some(Arch::Sm100);
+    let becomes = match (decoder.dtype_hook, *cache_dtype) {
+        (DtypeHook::BfloatIsAuto, CacheDtype::Bfloat16) => CacheDtype::Auto,
+        (DtypeHook::AutoIsFp8OnSm100, CacheDtype::Auto) if on_sm100 => CacheDtype::Fp8E4m3,
+        _ => return,
+    };
+    trace.step(
+        Stage::Config,
+        "vllm/model_executor/models/config.py",
+        "verify_and_update_config",
+        || {
+            format!(
+                "{} takes {cache_dtype} as {becomes}",
+                model.common.architecture
+            )
+        },
+    );
+    *cache_dtype = becomes;
 }
 
 /// With expert parallelism each rank holds whole experts.
