@@ -55,7 +55,7 @@ pub enum ModelDtype {
 }
 
 impl ModelDtype {
-    const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Bfloat16 => "bfloat16",
             Self::Float16 => "float16",
