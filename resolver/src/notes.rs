@@ -5,16 +5,15 @@ use crate::config::{EngineConfig, ModelDtype};
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::request::Request;
-use crate::resolution::Note;
+use crate::resolution::{Note, Resolution};
 use crate::spec::deepseek_v4::KERNEL_BLOCK_SIZE;
 
 /// GPUs in a usual node.
 const USUAL_NODE_GPUS: u64 = 8;
 
-/// Notes on a configuration that passes the plan. True if something after the
+/// Notes on a DeepSeek V4 that passes the plan. True if something after the
 /// plan is known to refuse it, or may.
-pub(crate) fn on_resolution(
-    request: &Request,
+pub(crate) fn on_deepseek_v4(
     config: &EngineConfig,
     implementation: Implementation,
     block_size: u64,
@@ -69,11 +68,22 @@ pub(crate) fn on_resolution(
             ),
         ));
     }
-    if block_size != 4 {
+    concerns
+}
+
+/// Notes on any configuration that passes the plan.
+pub(crate) fn on_any(
+    request: &Request,
+    config: &EngineConfig,
+    resolution: &Resolution,
+    notes: &mut Vec<Note>,
+) {
+    if resolution.reported_block_size != resolution.block_size {
         notes.push(Note::new(
             "reported-block-size",
             format!(
-                "vLLM's metrics will show a block size of 4, the smallest group's, not {block_size}."
+                "vLLM's metrics will show a block size of {}, the smallest group's, not {}.",
+                resolution.reported_block_size, resolution.block_size
             ),
         ));
     }
@@ -103,7 +113,6 @@ pub(crate) fn on_resolution(
                 .to_owned(),
         ));
     }
-    concerns
 }
 
 const fn plain_rows_declared(dtype: CacheDtype) -> bool {

@@ -5,11 +5,12 @@ use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
 use crate::layout::{self, KvCacheLayout};
-use crate::model::{DeepseekV4, Kind, Model, ModelError};
+use crate::model::{Common, Decoder, DeepseekV4, Kind, Model, ModelError};
 use crate::plan;
 use crate::request::Request;
 use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
-use crate::spec::{Layers, deepseek_v4 as dsv4_spec};
+use crate::spec::decoder::{Built, Context};
+use crate::spec::{self, Layers, deepseek_v4 as dsv4_spec};
 use crate::trace::Trace;
 use crate::{advice, notes};
 
@@ -60,10 +61,7 @@ fn run(request: &Request, notes: &mut Vec<Note>, trace: &mut Trace) -> Result<Re
     let config = config::build(request, &model, trace)?;
     match &model.kind {
         Kind::DeepseekV4(facts) => deepseek_v4(request, facts, &config, arch, notes, trace),
-        Kind::Decoder(_) => Err(Refusal::not_modelled(format!(
-            "{} is not modelled yet",
-            model.common.architecture
-        ))),
+        Kind::Decoder(facts) => decoder(request, &model.common, facts, &config, arch, notes, trace),
     }
 }
 
@@ -76,8 +74,8 @@ fn deepseek_v4(
     trace: &mut Trace,
 ) -> Result<Resolution, Refusal> {
     let profile = request.release.profile();
-    let implementation =
-        dsv4_backend::select(config, model, arch, request.gpu.capability, notes, trace)?;
+    let capability = request.gpu.capability;
+    let implementation = dsv4_backend::select(config, model, arch, capability, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
     expert_width(config, model)?;
     if config.block_size.is_some() && config.cache_dtype.skips_boundary_layers() {
@@ -88,29 +86,7 @@ fn deepseek_v4(
         )));
     }
     let block_size = block_size(config, implementation, trace);
-    let mut layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
-    let rows = layer_rows(&layers)?;
-    let layout = layout::resolve(
-        request.env.kv_cache_layout.as_deref(),
-        &[KvCacheLayout::Blhnc, KvCacheLayout::Blnhc],
-        trace,
-    )?;
-    let plan = plan::plan(
-        &mut layers,
-        layout,
-        config,
-        profile,
-        pool_bytes(request),
-        trace,
-    )?;
-    let concerns = notes::on_resolution(request, config, implementation, block_size, notes);
-    let outcome = if concerns || !implementation.declares(request.gpu.capability) {
-        Outcome::Unverified
-    } else if resolved.cache_dtype == config.requested_cache_dtype {
-        Outcome::Works
-    } else {
-        Outcome::Becomes
-    };
+    let layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
     let mut backends = vec![
         "CompressorBackend",
         "DEEPSEEK_SPARSE_SWA",
@@ -118,12 +94,82 @@ fn deepseek_v4(
         implementation.backend().as_str(),
     ];
     backends.sort_unstable();
+    let built = Built {
+        layers,
+        backends,
+        layouts: vec![KvCacheLayout::Blhnc, KvCacheLayout::Blnhc],
+        cache_dtype: resolved.cache_dtype,
+        block_size,
+        concerns: !implementation.declares(capability),
+    };
+    let mut resolution = plan(request, config, built, trace)?;
+    if notes::on_deepseek_v4(config, implementation, block_size, notes) {
+        resolution.outcome = Outcome::Unverified;
+    }
+    notes::on_any(request, config, &resolution, notes);
+    Ok(resolution)
+}
+
+fn decoder(
+    request: &Request,
+    common: &Common,
+    decoder: &Decoder,
+    config: &EngineConfig,
+    arch: Arch,
+    notes: &mut Vec<Note>,
+    trace: &mut Trace,
+) -> Result<Resolution, Refusal> {
+    if !request.release.profile().models_all_families {
+        return Err(Refusal::not_modelled(format!(
+            "{} on vLLM {} is not modelled yet",
+            common.architecture, request.release
+        )));
+    }
+    let context = Context {
+        common,
+        decoder,
+        config,
+        arch,
+        capability: request.gpu.capability,
+    };
+    let built = spec::decoder::build(&context, notes, trace)?;
+    let resolution = plan(request, config, built, trace)?;
+    notes::on_any(request, config, &resolution, notes);
+    Ok(resolution)
+}
+
+/// From built layers to the answer.
+fn plan(
+    request: &Request,
+    config: &EngineConfig,
+    mut built: Built,
+    trace: &mut Trace,
+) -> Result<Resolution, Refusal> {
+    let rows = layer_rows(&built.layers)?;
+    let requested_layout = request.env.kv_cache_layout.as_deref();
+    let candidates = layout::compact(built.layouts, &built.layers)?;
+    let layout = layout::resolve(requested_layout, &candidates, trace)?;
+    let plan = plan::plan(
+        &mut built.layers,
+        layout,
+        config,
+        request.release.profile(),
+        pool_bytes(request),
+        trace,
+    )?;
+    let outcome = if built.concerns {
+        Outcome::Unverified
+    } else if built.cache_dtype == config.requested_cache_dtype {
+        Outcome::Works
+    } else {
+        Outcome::Becomes
+    };
     Ok(Resolution {
         outcome,
         requested_cache_dtype: config.requested_cache_dtype,
-        cache_dtype: resolved.cache_dtype,
-        backends,
-        block_size,
+        cache_dtype: built.cache_dtype,
+        backends: built.backends,
+        block_size: built.block_size,
         reported_block_size: plan.reported_block_size,
         kv_cache_layout: layout,
         max_model_len: plan.max_model_len,

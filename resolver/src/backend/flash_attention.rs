@@ -101,7 +101,7 @@ fn leaves_hd256_kernel(shape: &Shape, config: Option<&Surroundings>) -> bool {
 /// Whether FlashAttention reads a quantised cache. Mirrors
 /// `flash_attn_supports_kv_cache_dtype`, which knows one name that it does not
 /// take and asks the version for any other.
-pub(super) fn reads_quantised_cache(
+pub(crate) fn reads_quantised_cache(
     dtype: CacheDtype,
     shape: &Shape,
     around: &Surroundings,
@@ -122,7 +122,7 @@ pub(super) fn reads_quantised_cache(
 }
 
 /// Mirrors `vllm/v1/kv_cache_interface.py` `is_quantized_kv_cache`.
-pub(super) fn is_quantised(dtype: CacheDtype) -> bool {
+pub(crate) fn is_quantised(dtype: CacheDtype) -> bool {
     dtype.quant_mode() != KvQuantMode::None
 }
 

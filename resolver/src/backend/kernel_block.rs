@@ -79,6 +79,7 @@ pub(crate) fn kernel_blocks(backend: LayerBackend, asking: Asking<'_>) -> Vec<Ke
             | FixedBackend::Mamba2Attn
             | FixedBackend::ShortConvAttn
             | FixedBackend::LinearAttn
+            | FixedBackend::KimiK3Kda
             | FixedBackend::BailingLinearAttn => KernelBlock::MultipleOf(1),
         }],
     }

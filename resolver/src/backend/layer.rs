@@ -54,6 +54,8 @@ pub(crate) enum FixedBackend {
     Mamba1Attn,
     /// `MAMBA2_ATTN`
     Mamba2Attn,
+    /// `KIMI_K3_KDA`
+    KimiK3Kda,
     /// `SHORT_CONV_ATTN`
     ShortConvAttn,
     /// `LINEAR_ATTN`
@@ -71,6 +73,7 @@ impl FixedBackend {
             Self::GdnAttn => "GDN_ATTN",
             Self::Mamba1Attn => "MAMBA1_ATTN",
             Self::Mamba2Attn => "MAMBA2_ATTN",
+            Self::KimiK3Kda => "KIMI_K3_KDA",
             Self::ShortConvAttn => "SHORT_CONV_ATTN",
             Self::LinearAttn => "LINEAR_ATTN",
             Self::BailingLinearAttn => "BAILING_LINEAR_ATTN",
@@ -83,6 +86,7 @@ impl FixedBackend {
             Self::GdnAttn
             | Self::Mamba1Attn
             | Self::Mamba2Attn
+            | Self::KimiK3Kda
             | Self::ShortConvAttn
             | Self::LinearAttn
             | Self::BailingLinearAttn => true,

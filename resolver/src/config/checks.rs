@@ -2,7 +2,7 @@
 
 use super::batch::BatchLimits;
 use crate::args::EngineArgs;
-use crate::dtype::CacheDtype;
+use crate::dtype::{CacheDtype, TorchDtype};
 use crate::error::{Refusal, Stage};
 use crate::flag::Flag;
 use crate::model::{Common, Kind, Model};
@@ -60,6 +60,15 @@ impl ModelDtype {
             Self::Bfloat16 => "bfloat16",
             Self::Float16 => "float16",
             Self::Float32 => "float32",
+        }
+    }
+
+    /// As an element type.
+    pub const fn torch(self) -> TorchDtype {
+        match self {
+            Self::Bfloat16 => TorchDtype::Bfloat16,
+            Self::Float16 => TorchDtype::Float16,
+            Self::Float32 => TorchDtype::Float32,
         }
     }
 

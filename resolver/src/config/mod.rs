@@ -57,6 +57,8 @@ pub struct EngineConfig {
     pub gpu_memory_utilization: f64,
     /// Blocks to allocate, whatever fits.
     pub num_gpu_blocks_override: Option<i64>,
+    /// Whether common prefixes are reused.
+    pub enable_prefix_caching: bool,
     /// Windows are to be kept as if they were full attention.
     pub disable_hybrid_kv_cache_manager: bool,
 }
@@ -152,6 +154,7 @@ pub(crate) fn build(
             .gpu_memory_utilization
             .unwrap_or(DEFAULT_GPU_MEMORY_UTILIZATION),
         num_gpu_blocks_override: args.num_gpu_blocks_override,
+        enable_prefix_caching: args.enable_prefix_caching.unwrap_or(true),
         disable_hybrid_kv_cache_manager: args.disable_hybrid_kv_cache_manager.unwrap_or(false),
     })
 }

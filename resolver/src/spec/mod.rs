@@ -1,5 +1,6 @@
 //! One layer's KV format. Mirrors `vllm/v1/kv_cache_interface.py`.
 
+pub(crate) mod decoder;
 pub mod deepseek_v4;
 
 use serde::{Serialize, Serializer};

@@ -1,0 +1,156 @@
+//! Any decoder's backends, block size and layer specs.
+
+mod alignment;
+mod backends;
+mod rows;
+
+use crate::backend::layouts;
+use crate::backend::select::{self, Surroundings};
+use crate::config::EngineConfig;
+use crate::dtype::{CacheDtype, TorchDtype};
+use crate::error::{Refusal, Stage};
+use crate::gpu::{Arch, ComputeCapability};
+use crate::layout::KvCacheLayout;
+use crate::model::decoder::Boundary;
+use crate::model::{Common, Decoder};
+use crate::resolution::Note;
+use crate::trace::Trace;
+
+use super::Layers;
+
+/// What every step below looks at.
+pub(crate) struct Context<'a> {
+    pub common: &'a Common,
+    pub decoder: &'a Decoder,
+    pub config: &'a EngineConfig,
+    pub arch: Arch,
+    pub capability: ComputeCapability,
+}
+
+impl Context<'_> {
+    /// Whether the layer is kept in the model's dtype.
+    pub fn is_skipped(&self, index: u32) -> bool {
+        if !self.config.cache_dtype.skips_boundary_layers()
+            || self.decoder.boundary == Boundary::None
+        {
+            return false;
+        }
+        let count = self.common.num_hidden_layers;
+        let ends = 2.min(count / 2);
+        let index = u64::from(index);
+        index < ends || index >= count - ends
+    }
+
+    /// What backends look at beside a layer.
+    pub fn surroundings(&self, cache_dtype: CacheDtype) -> Surroundings {
+        let tensor = self.config.tensor_parallel_size;
+        let heads = self.common.num_attention_heads / tensor;
+        let kv = (self.common.num_key_value_heads / tensor).max(1);
+        Surroundings {
+            arch: self.arch,
+            capability: self.capability,
+            heads_per_rank: heads,
+            gqa_ratio: if self.common.use_mla { 1 } else { heads / kv },
+            mla: self.decoder.mla.map(|dims| select::MlaDims {
+                qk_nope_head_dim: dims.qk_nope_head_dim,
+                qk_rope_head_dim: dims.qk_rope_head_dim,
+                v_head_dim: dims.v_head_dim,
+                kv_lora_rank: dims.kv_lora_rank,
+            }),
+            index_topk: self.decoder.index_topk,
+            has_softcap: self.common.has_softcap,
+            is_mm_prefix_model: self.common.mm_prefix,
+            model_head_size: self.common.head_size,
+            dcp: self.config.decode_context_parallel_size,
+            flash_attn_2_forced: self.config.cache_dtype.skips_boundary_layers(),
+            cache_dtype,
+        }
+    }
+
+    /// The element type of a row. Mirrors `vllm/utils/torch_utils.py`
+    /// `STR_DTYPE_TO_TORCH_DTYPE`.
+    pub fn row_dtype(&self, dtype: CacheDtype) -> TorchDtype {
+        match dtype {
+            CacheDtype::Auto => self.config.model_dtype.torch(),
+            CacheDtype::Float16 => TorchDtype::Float16,
+            CacheDtype::Bfloat16 => TorchDtype::Bfloat16,
+            CacheDtype::Int8PerTokenHead => TorchDtype::Int8,
+            CacheDtype::Fp8Inc => TorchDtype::Float8E4m3fn,
+            CacheDtype::Fp8
+            | CacheDtype::Fp8E4m3
+            | CacheDtype::Fp8E5m2
+            | CacheDtype::Fp8DsMla
+            | CacheDtype::Nvfp4DsMla
+            | CacheDtype::TurboquantK8v4
+            | CacheDtype::Turboquant4bitNc
+            | CacheDtype::TurboquantK3v4Nc
+            | CacheDtype::Turboquant3bitNc
+            | CacheDtype::OctaveK3v4
+            | CacheDtype::OctaveK3v3
+            | CacheDtype::OctaveK3v3Compact
+            | CacheDtype::Ultraquant4bit
+            | CacheDtype::Int4PerTokenHead
+            | CacheDtype::Fp8PerTokenHead
+            | CacheDtype::Nvfp4
+            | CacheDtype::Nvfp44over6 => TorchDtype::Uint8,
+        }
+    }
+}
+
+/// The layers as built.
+pub(crate) struct Built {
+    pub layers: Layers,
+    /// vLLM's names of all backends, sorted.
+    pub backends: Vec<&'static str>,
+    /// The layouts that all of them take, most preferred first.
+    pub layouts: Vec<KvCacheLayout>,
+    pub cache_dtype: CacheDtype,
+    pub block_size: u64,
+    /// Whether something after the plan may refuse.
+    pub concerns: bool,
+}
+
+/// Builds the layers as vLLM's model does, and asks each for its spec.
+pub(crate) fn build(
+    context: &Context,
+    notes: &mut Vec<Note>,
+    trace: &mut Trace,
+) -> Result<Built, Refusal> {
+    unmodelled(context)?;
+    let chosen = backends::choose(context, notes, trace)?;
+    let distinct = chosen.distinct();
+    let around = context.surroundings(chosen.cache_dtype);
+    let block = alignment::block_size(context, &chosen, &distinct, &around, trace)?;
+    let layers = rows::layers(context, &chosen, &block, trace)?;
+    let layouts = layouts::layout_candidates(&distinct, context.arch)?;
+    let mut names: Vec<&'static str> = distinct.iter().map(|backend| backend.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    Ok(Built {
+        layers,
+        backends: names,
+        layouts,
+        cache_dtype: chosen.cache_dtype,
+        block_size: block.tokens,
+        concerns: chosen.concerns,
+    })
+}
+
+/// Combinations without rules.
+fn unmodelled(context: &Context) -> Result<(), Refusal> {
+    let dtype = context.config.cache_dtype;
+    if context.common.is_hybrid && dtype.skips_boundary_layers() {
+        return Err(Refusal::not_modelled(format!(
+            "kv_cache_dtype={dtype} on a model with linear attention is not modelled yet"
+        )));
+    }
+    if context.common.is_hybrid && context.config.decode_context_parallel_size > 1 {
+        return Err(Refusal::not_modelled(
+            "decode context parallelism on a model with linear attention is not modelled yet",
+        ));
+    }
+    Ok(())
+}
+
+/// The stage of everything here that is not the model's.
+const SPECS: Stage = Stage::Specs;
