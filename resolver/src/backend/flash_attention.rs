@@ -54,14 +54,20 @@ pub(super) const fn runs_fa4(arch: Arch) -> bool {
 /// The version for a shape; `config` is what vLLM's configuration adds while
 /// one is current. Mirrors `get_flash_attn_version`.
 pub(crate) fn version(shape: &Shape, arch: Arch, config: Option<&Surroundings>) -> Version {
-    if config.is_some_and(|config| config.flash_attn_2_forced) {
-        return Version::Two;
-    }
-    match arch {
-        Arch::Sm90 if upgrades_fa3(shape) => Version::Four,
-        Arch::Sm90 => Version::Three,
-        Arch::Sm100 if takes_fa4_on_blackwell(shape, config) => Version::Four,
-        Arch::Sm100 | Arch::Sm120 => Version::Two,
+    let forced = config.and_then(|config| config.forced_flash_attn);
+    match (arch, forced) {
+        // nothing forces what does not run there
+        (Arch::Sm120, _) | (Arch::Sm90 | Arch::Sm100, Some(Version::Two)) => Version::Two,
+        (Arch::Sm90, Some(Version::Four)) => Version::Four,
+        (Arch::Sm90, None | Some(Version::Three)) if upgrades_fa3(shape) => Version::Four,
+        (Arch::Sm90, None | Some(Version::Three)) => Version::Three,
+        (Arch::Sm100, None | Some(Version::Three | Version::Four)) => {
+            if takes_fa4_on_blackwell(shape, config) {
+                Version::Four
+            } else {
+                Version::Two
+            }
+        }
     }
 }
 

@@ -7,6 +7,7 @@ use std::fmt;
 
 use super::AttentionBackend as B;
 use super::combination;
+use super::flash_attention::Version;
 use super::kernel_block;
 use super::layer::LayerBackend;
 use super::priorities::priorities;
@@ -67,8 +68,9 @@ pub(crate) struct Surroundings {
     pub model_head_size: u64,
     /// Ranks that share one request's KV.
     pub dcp: u64,
-    /// Whether FlashAttention 2 is forced, as packed cache dtypes do.
-    pub flash_attn_2_forced: bool,
+    /// `attention_config.flash_attn_version`: packed cache dtypes set 2, models
+    /// with heads of two sizes 4.
+    pub forced_flash_attn: Option<Version>,
     /// The run's cache dtype, after what earlier layers wrote back.
     pub cache_dtype: CacheDtype,
 }
@@ -280,7 +282,7 @@ mod tests {
             is_mm_prefix_model: false,
             model_head_size: 128,
             dcp: 1,
-            flash_attn_2_forced: false,
+            forced_flash_attn: None,
             cache_dtype: CacheDtype::Auto,
         }
     }

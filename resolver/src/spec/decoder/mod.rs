@@ -4,6 +4,8 @@ mod alignment;
 mod backends;
 mod rows;
 
+use crate::backend::AttentionBackend;
+use crate::backend::flash_attention::Version;
 use crate::backend::layouts;
 use crate::backend::select::{self, Surroundings};
 use crate::config::EngineConfig;
@@ -11,7 +13,7 @@ use crate::dtype::{CacheDtype, TorchDtype};
 use crate::error::{Refusal, Stage};
 use crate::gpu::{Arch, ComputeCapability};
 use crate::layout::KvCacheLayout;
-use crate::model::decoder::Boundary;
+use crate::model::decoder::{Boundary, DtypeHook};
 use crate::model::{Common, Decoder};
 use crate::resolution::Note;
 use crate::trace::Trace;
@@ -62,8 +64,28 @@ impl Context<'_> {
             is_mm_prefix_model: self.common.mm_prefix,
             model_head_size: self.common.head_size,
             dcp: self.config.decode_context_parallel_size,
-            flash_attn_2_forced: self.config.cache_dtype.skips_boundary_layers(),
+            forced_flash_attn: self.forced_flash_attn(),
             cache_dtype,
+        }
+    }
+
+    /// What the configuration makes of `attention_config.flash_attn_version`.
+    /// Mirrors `vllm/engine/arg_utils.py` `EngineArgs.create_engine_config`, then
+    /// `vllm/model_executor/models/config.py` `Gemma4Config`.
+    fn forced_flash_attn(&self) -> Option<Version> {
+        let dtype = self.config.cache_dtype;
+        if dtype.skips_boundary_layers() {
+            return Some(Version::Two);
+        }
+        let may_choose = matches!(
+            self.config.attention_backend,
+            None | Some(AttentionBackend::FlashAttn)
+        );
+        let two_sizes = self.decoder.dtype_hook == DtypeHook::TwoHeadSizes;
+        match self.arch {
+            Arch::Sm90 if dtype.is_fp8_spelling() => None,
+            Arch::Sm90 | Arch::Sm100 => (two_sizes && may_choose).then_some(Version::Four),
+            Arch::Sm120 => None,
         }
     }
 
