@@ -281,3 +281,89 @@ fn b12x(spec: LayerSpec) -> Result<LayerSpec, Refusal> {
         ..spec
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::{CacheDtype, TorchDtype};
+    use crate::spec::LayerRole;
+
+    /// Slots and content of 8 KV heads of 128 on SM100, per token.
+    fn slots(backend: B, cache_dtype: CacheDtype) -> (Option<u64>, Option<u64>) {
+        let spec = LayerSpec {
+            num_kv_heads: 8,
+            head_size: 128,
+            head_size_v: 128,
+            kv_quant_mode: cache_dtype.quant_mode(),
+            ..LayerSpec::plain(
+                LayerRole::Attention,
+                SpecKind::FullAttention,
+                16,
+                TorchDtype::Uint8,
+            )
+        };
+        let spec = customize(LayerBackend::Selected(backend), spec, Arch::Sm100).unwrap();
+        (spec.num_head_slots, spec.state_content_bytes)
+    }
+
+    #[test]
+    fn packed_rows() {
+        use CacheDtype as D;
+        for (backend, dtype, packed) in [
+            (B::Flashinfer, D::Fp8, (None, None)),
+            (B::Flashinfer, D::Nvfp4, (Some(16), Some(72))),
+            (B::Flashinfer, D::Nvfp4DsMla, (None, None)),
+            (B::TritonAttn, D::Int8PerTokenHead, (None, Some(264))),
+            (B::TritonAttn, D::Int4PerTokenHead, (None, Some(136))),
+            (B::Turboquant, D::TurboquantK8v4, (None, Some(196))),
+            (B::Turboquant, D::Turboquant4bitNc, (None, Some(134))),
+            (B::Turboquant, D::TurboquantK3v4Nc, (None, Some(118))),
+            (B::Turboquant, D::Turboquant3bitNc, (None, Some(102))),
+            (B::Ultraquant, D::Ultraquant4bit, (None, Some(136))),
+            (B::B12x, D::Fp8, (Some(2), Some(1024))),
+        ] {
+            assert_eq!(slots(backend, dtype), packed, "{backend} {dtype}");
+        }
+    }
+
+    #[test]
+    fn strides_keep_pages_and_rows_whole() {
+        let stride = |backend, cache_dtype: CacheDtype, arch| {
+            let spec = LayerSpec {
+                head_size: 576,
+                kv_quant_mode: cache_dtype.quant_mode(),
+                state_content_bytes: (cache_dtype == CacheDtype::Fp8DsMla).then_some(656),
+                ..LayerSpec::plain(
+                    LayerRole::Mla,
+                    SpecKind::MlaAttention,
+                    64,
+                    TorchDtype::Uint8,
+                )
+            };
+            customize(LayerBackend::Selected(backend), spec, arch)
+                .unwrap()
+                .stride
+        };
+        let packed = CacheDtype::Fp8DsMla;
+        assert_eq!(
+            stride(B::FlashmlaSparse, packed, Arch::Sm90),
+            StrideAlignment::KernelBlocks(64)
+        );
+        assert_eq!(
+            stride(B::FlashmlaSparse, packed, Arch::Sm100),
+            StrideAlignment::Bytes(656)
+        );
+        assert_eq!(
+            stride(B::FlashinferMlaSparse, CacheDtype::Fp8, Arch::Sm100),
+            StrideAlignment::Bytes(32 * 576)
+        );
+        assert_eq!(
+            stride(B::FlashinferMla, CacheDtype::Fp8, Arch::Sm100),
+            StrideAlignment::KernelBlocks(64)
+        );
+        assert_eq!(
+            stride(B::TritonMla, CacheDtype::Fp8, Arch::Sm120),
+            StrideAlignment::None
+        );
+    }
+}

@@ -1,8 +1,6 @@
-//! The blocks that kernels read, and the KV block that suits all of a model's
-//! backends. Mirrors the classes' `get_supported_kernel_block_sizes` and
-//! `vllm/platforms/interface.py` `Platform.update_block_size_for_backend`.
+//! The blocks that kernels read. Mirrors the classes'
+//! `get_supported_kernel_block_sizes`.
 
-use std::collections::BTreeSet;
 use std::fmt;
 
 use super::AttentionBackend as B;
@@ -12,10 +10,8 @@ use super::flash_attention::{
 use super::layer::{FixedBackend, LayerBackend};
 use super::select::Surroundings;
 use crate::dtype::{CacheDtype, KvQuantMode};
-use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::spec::LayerSpec;
-use crate::units::lcm;
 
 /// Tokens of a block that a kernel reads. `Display` is Python's `repr`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,16 +67,10 @@ pub(crate) fn kernel_blocks(backend: LayerBackend, asking: Asking<'_>) -> Vec<Ke
         LayerBackend::Fixed(backend) => vec![match backend {
             // `vllm/v1/attention/backends/mla/indexer.py` `DeepseekV32IndexerBackend`
             FixedBackend::DeepseekV32Indexer => KernelBlock::Exact(64),
-            // `vllm/models/minimax_m3/common/indexer.py`
-            FixedBackend::MinimaxM3SparseIndexer => KernelBlock::Exact(128),
             // `vllm/v1/attention/backend.py` `AttentionBackend`
-            FixedBackend::GdnAttn
-            | FixedBackend::Mamba1Attn
-            | FixedBackend::Mamba2Attn
-            | FixedBackend::ShortConvAttn
-            | FixedBackend::LinearAttn
-            | FixedBackend::KimiK3Kda
-            | FixedBackend::BailingLinearAttn => KernelBlock::MultipleOf(1),
+            FixedBackend::GdnAttn | FixedBackend::Mamba2Attn | FixedBackend::KimiK3Kda => {
+                KernelBlock::MultipleOf(1)
+            }
         }],
     }
 }
@@ -234,130 +224,4 @@ pub(crate) fn smallest(backend: LayerBackend, asking: Asking<'_>) -> u64 {
         .map(KernelBlock::base)
         .min()
         .unwrap_or(1)
-}
-
-/// `CacheConfig.DEFAULT_BLOCK_SIZE`
-pub(crate) const DEFAULT_BLOCK_SIZE: u64 = 16;
-
-/// Tokens of a KV block where the user does not say. `backends` are the
-/// distinct ones of all layers, in the order of the layers; those of linear
-/// layers ([`LayerBackend::is_ssm`]) are not asked.
-/// Mirrors `vllm/platforms/interface.py` `Platform._preferred_block_size_for_backends`.
-pub(crate) fn common_block_size(
-    backends: &[LayerBackend],
-    around: &Surroundings,
-) -> Result<u64, Refusal> {
-    let backends = attending(backends);
-    if let [backend] = backends[..] {
-        return Ok(preferred(backend, around));
-    }
-    let all_take = |size| backends.iter().all(|backend| takes(*backend, size, around));
-    if all_take(DEFAULT_BLOCK_SIZE) {
-        return Ok(DEFAULT_BLOCK_SIZE);
-    }
-    let mut candidates = BTreeSet::from([1]);
-    for backend in &backends {
-        let sizes = kernel_blocks(*backend, Asking::Platform(around));
-        let mut next = BTreeSet::new();
-        for candidate in candidates {
-            for size in &sizes {
-                next.insert(lcm(candidate, size.base())?);
-            }
-        }
-        candidates = next;
-    }
-    candidates
-        .into_iter()
-        .find(|size| all_take(*size))
-        .ok_or_else(|| {
-            let sizes: Vec<String> = backends
-                .iter()
-                .map(|backend| {
-                    let sizes = kernel_blocks(*backend, Asking::Platform(around));
-                    let sizes: Vec<String> = sizes.iter().map(KernelBlock::to_string).collect();
-                    format!("{backend}: [{}]", sizes.join(", "))
-                })
-                .collect();
-            raise(format!(
-                "The attention backends share no supported KV cache block size ({}).",
-                sizes.join("; ")
-            ))
-        })
-}
-
-/// The block of a model with this backend alone.
-/// Mirrors the classes' `get_preferred_block_size`.
-fn preferred(backend: LayerBackend, around: &Surroundings) -> u64 {
-    match backend {
-        LayerBackend::Selected(B::B12x) | LayerBackend::ChunkedLocal(B::B12x) => 128,
-        LayerBackend::Selected(B::Ultraquant) | LayerBackend::ChunkedLocal(B::Ultraquant) => 64,
-        LayerBackend::Selected(_) | LayerBackend::ChunkedLocal(_) | LayerBackend::Fixed(_) => {
-            if takes(backend, DEFAULT_BLOCK_SIZE, around) {
-                DEFAULT_BLOCK_SIZE
-            } else {
-                smallest(backend, Asking::Platform(around))
-            }
-        }
-    }
-}
-
-/// Refuses a block that was raised to fit states or skipped layers and that
-/// some backend cannot split.
-/// Mirrors `vllm/platforms/interface.py` `Platform._check_aligned_block_size`.
-pub(crate) fn check_aligned(
-    backends: &[LayerBackend],
-    block_size: u64,
-    around: &Surroundings,
-) -> Result<(), Refusal> {
-    let rejecting: Vec<&str> = attending(backends)
-        .into_iter()
-        .filter(|backend| !takes(*backend, block_size, around))
-        .map(LayerBackend::as_str)
-        .collect();
-    if rejecting.is_empty() {
-        return Ok(());
-    }
-    Err(raise(format!(
-        "Aligned KV cache block size {block_size} is not supported by attention backend(s): {}.",
-        rejecting.join(", ")
-    )))
-}
-
-/// Tokens of a block of a layer with a window: the largest of its kernels' that
-/// fits `budget_bytes`, or the smallest there is.
-/// Mirrors `vllm/model_executor/layers/attention/attention.py`
-/// `_largest_kernel_block_within`.
-pub(crate) fn window_block_size(
-    sizes: &[KernelBlock],
-    bytes_per_token: u64,
-    budget_bytes: u64,
-    block_size: u64,
-) -> Result<u64, Refusal> {
-    let most = budget_bytes
-        .checked_div(bytes_per_token)
-        .ok_or(Refusal::ZeroDivision)?;
-    let candidates = || {
-        sizes.iter().map(|size| match *size {
-            KernelBlock::Exact(tokens) => tokens,
-            KernelBlock::MultipleOf(base) => base.max(most - most % base.max(1)),
-        })
-    };
-    Ok(candidates()
-        .filter(|tokens| *tokens <= most)
-        .max()
-        .or_else(|| candidates().min())
-        .unwrap_or(block_size))
-}
-
-/// Backends that have a say in the block size.
-fn attending(backends: &[LayerBackend]) -> Vec<LayerBackend> {
-    backends
-        .iter()
-        .copied()
-        .filter(|backend| !backend.is_ssm())
-        .collect()
-}
-
-fn raise(text: String) -> Refusal {
-    Refusal::raised(Stage::Specs, "ValueError", text)
 }

@@ -46,22 +46,12 @@ impl fmt::Display for LayerBackend {
 pub(crate) enum FixedBackend {
     /// `DEEPSEEK_V32_INDEXER`
     DeepseekV32Indexer,
-    /// `MINIMAX_M3_SPARSE_INDEXER`
-    MinimaxM3SparseIndexer,
     /// `GDN_ATTN`
     GdnAttn,
-    /// `MAMBA1_ATTN`
-    Mamba1Attn,
     /// `MAMBA2_ATTN`
     Mamba2Attn,
     /// `KIMI_K3_KDA`
     KimiK3Kda,
-    /// `SHORT_CONV_ATTN`
-    ShortConvAttn,
-    /// `LINEAR_ATTN`
-    LinearAttn,
-    /// `BAILING_LINEAR_ATTN`
-    BailingLinearAttn,
 }
 
 impl FixedBackend {
@@ -69,27 +59,16 @@ impl FixedBackend {
     pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::DeepseekV32Indexer => "DEEPSEEK_V32_INDEXER",
-            Self::MinimaxM3SparseIndexer => "MINIMAX_M3_SPARSE_INDEXER",
             Self::GdnAttn => "GDN_ATTN",
-            Self::Mamba1Attn => "MAMBA1_ATTN",
             Self::Mamba2Attn => "MAMBA2_ATTN",
             Self::KimiK3Kda => "KIMI_K3_KDA",
-            Self::ShortConvAttn => "SHORT_CONV_ATTN",
-            Self::LinearAttn => "LINEAR_ATTN",
-            Self::BailingLinearAttn => "BAILING_LINEAR_ATTN",
         }
     }
 
     const fn is_ssm(self) -> bool {
         match self {
-            Self::DeepseekV32Indexer | Self::MinimaxM3SparseIndexer => false,
-            Self::GdnAttn
-            | Self::Mamba1Attn
-            | Self::Mamba2Attn
-            | Self::KimiK3Kda
-            | Self::ShortConvAttn
-            | Self::LinearAttn
-            | Self::BailingLinearAttn => true,
+            Self::DeepseekV32Indexer => false,
+            Self::GdnAttn | Self::Mamba2Attn | Self::KimiK3Kda => true,
         }
     }
 }

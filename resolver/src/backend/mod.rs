@@ -1,20 +1,15 @@
 //! Attention backends: their names, and which one a layer gets.
 
+pub(crate) mod block_size;
 mod combination;
-#[allow(dead_code)] // until every family's pipeline asks
 pub(crate) mod customize;
 pub mod deepseek_v4;
-#[allow(dead_code)] // until every family's pipeline asks
 pub(crate) mod flash_attention;
-#[allow(dead_code)] // until every family's pipeline asks
 pub(crate) mod kernel_block;
-#[allow(dead_code)] // until every family's pipeline asks
 pub(crate) mod layer;
-#[allow(dead_code)] // until every family's pipeline asks
 pub(crate) mod layouts;
 mod priorities;
 pub mod registry;
-#[allow(dead_code)] // until every family's pipeline asks
 pub(crate) mod select;
 mod table;
 

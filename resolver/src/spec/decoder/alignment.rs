@@ -3,8 +3,9 @@
 
 use super::backends::Chosen;
 use super::{Context, SPECS, rows};
+use crate::backend::block_size;
 use crate::backend::customize;
-use crate::backend::kernel_block::{self, Asking, smallest};
+use crate::backend::kernel_block::{Asking, smallest};
 use crate::backend::layer::LayerBackend;
 use crate::backend::select::Surroundings;
 use crate::dtype::CacheDtype;
@@ -49,7 +50,7 @@ pub(super) fn block_size(
         .collect();
     let before = match context.config.block_size {
         Some(tokens) => tokens,
-        None => kernel_block::common_block_size(&asking, around)?,
+        None => block_size::common_block_size(&asking, around)?,
     };
     trace.step(SPECS, FILE, "update_block_size_for_backend", || {
         let names: Vec<&str> = asking.iter().map(|backend| backend.as_str()).collect();
@@ -75,7 +76,7 @@ pub(super) fn block_size(
         for_skipped(context, chosen, &asking, around, &mut block, trace)?;
     }
     if block.tokens != before {
-        kernel_block::check_aligned(&asking, block.tokens, around)?;
+        block_size::check_aligned(&asking, block.tokens, around)?;
     }
     Ok(block)
 }

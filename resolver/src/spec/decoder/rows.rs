@@ -3,8 +3,9 @@
 use super::alignment::Block;
 use super::backends::Chosen;
 use super::{Context, SPECS};
+use crate::backend::block_size::window_block_size;
 use crate::backend::customize;
-use crate::backend::kernel_block::{Asking, kernel_blocks, window_block_size};
+use crate::backend::kernel_block::{Asking, kernel_blocks};
 use crate::backend::layer::{FixedBackend, LayerBackend};
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::error::Refusal;
