@@ -105,6 +105,14 @@ pub(crate) fn on_any(
                 .to_owned(),
         ));
     }
+    if request.args.mamba_cache_mode.is_some() {
+        notes.push(Note::new(
+            "mamba-cache-mode",
+            "mamba_cache_mode is no longer read: vLLM takes align with prefix caching and none \
+             without it (vllm/engine/arg_utils.py create_engine_config)."
+                .to_owned(),
+        ));
+    }
     if request.available_memory.is_some() && request.args.kv_cache_memory_bytes.is_some() {
         notes.push(Note::new(
             "pool-given-twice",
@@ -151,12 +159,9 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
             "Through 0.29, auto is not resolved to fp8 on the packed layout; since 0.30 it is."
                 .to_owned(),
         ),
-        Refusal::Raised { message, .. } if message.is_empty() => (
-            "bare-assertion",
-            "vLLM asserts without a word that an expert's width divides by tensor × data parallel \
-             size; --enable-expert-parallel keeps experts whole."
-                .to_owned(),
-        ),
+        Refusal::Raised { stage, message, .. } if message.is_empty() => {
+            ("bare-assertion", bare_assertion(*stage))
+        }
         Refusal::Raised {
             stage: Stage::Args, ..
         } => (
@@ -168,4 +173,25 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
         _ => return,
     };
     notes.push(Note::new(code, text));
+}
+
+/// What vLLM asserts without a word, by where it does.
+fn bare_assertion(stage: Stage) -> String {
+    match stage {
+        Stage::Config => {
+            "vLLM asserts without a word that config.json has `index_topk`, by which DeepSeek \
+             V3.2's indexer picks tokens."
+        }
+        Stage::Model => {
+            "vLLM asserts without a word that KV heads divide by tensor_parallel_size or are \
+             divided by it, and that an expert's width divides by tensor × data parallel size; \
+             --enable-expert-parallel keeps experts whole."
+        }
+        Stage::Plan => {
+            "vLLM asserts without a word that a page grows with its block, which one that is \
+             padded does not; choose other layers to keep unquantised."
+        }
+        Stage::Args | Stage::Specs | Stage::Unmodelled => "vLLM asserts this without a word.",
+    }
+    .to_owned()
 }

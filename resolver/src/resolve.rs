@@ -3,8 +3,10 @@
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
 use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
+use crate::flag::Flag;
 use crate::gpu::Arch;
 use crate::layout::{self, KvCacheLayout};
+use crate::model::decoder::WindowSource;
 use crate::model::{Common, Decoder, DeepseekV4, Kind, Model, ModelError};
 use crate::plan;
 use crate::request::Request;
@@ -73,6 +75,7 @@ fn deepseek_v4(
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Refusal> {
+    flags_of_other_families(request)?;
     let profile = request.release.profile();
     let capability = request.gpu.capability;
     let implementation = dsv4_backend::select(config, model, arch, capability, notes, trace)?;
@@ -101,8 +104,9 @@ fn deepseek_v4(
         cache_dtype: resolved.cache_dtype,
         block_size,
         concerns: !implementation.declares(capability),
+        spec_backends: Vec::new(),
     };
-    let mut resolution = plan(request, config, built, trace)?;
+    let mut resolution = plan(request, config, built, arch, notes, trace)?;
     if notes::on_deepseek_v4(config, implementation, block_size, notes) {
         resolution.outcome = Outcome::Unverified;
     }
@@ -125,6 +129,19 @@ fn decoder(
             common.architecture, request.release
         )));
     }
+    let without;
+    let decoder = if config.disable_sliding_window && decoder.has_windows() {
+        if decoder.windows == WindowSource::Own {
+            return Err(Refusal::not_modelled(format!(
+                "disable_sliding_window on {} is not modelled",
+                common.architecture
+            )));
+        }
+        without = decoder.without_windows();
+        &without
+    } else {
+        decoder
+    };
     let context = Context {
         common,
         decoder,
@@ -133,7 +150,7 @@ fn decoder(
         capability: request.gpu.capability,
     };
     let built = spec::decoder::build(&context, notes, trace)?;
-    let resolution = plan(request, config, built, trace)?;
+    let resolution = plan(request, config, built, arch, notes, trace)?;
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)
 }
@@ -143,6 +160,8 @@ fn plan(
     request: &Request,
     config: &EngineConfig,
     mut built: Built,
+    arch: Arch,
+    notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Refusal> {
     let rows = layer_rows(&built.layers)?;
@@ -157,7 +176,15 @@ fn plan(
         pool_bytes(request),
         trace,
     )?;
-    let outcome = if built.concerns {
+    let worker_refuses = spec::decoder::worker_concerns(
+        &built.layers,
+        &built.spec_backends,
+        arch,
+        layout,
+        plan.bytes_per_block,
+        notes,
+    )?;
+    let outcome = if built.concerns || worker_refuses {
         Outcome::Unverified
     } else if built.cache_dtype == config.requested_cache_dtype {
         Outcome::Works
@@ -240,6 +267,28 @@ fn pool_bytes(request: &Request) -> Option<u64> {
         let pinned = request.args.kv_cache_memory_bytes?;
         Some(u64::try_from(pinned).unwrap_or(0))
     })
+}
+
+/// Flags whose rules are of other families' layers.
+fn flags_of_other_families(request: &Request) -> Result<(), Refusal> {
+    let args = &request.args;
+    let skips = args.kv_cache_dtype_skip_layers.as_ref();
+    let asked = [
+        (
+            Flag::KvCacheDtypeSkipLayers,
+            skips.is_some_and(|layers| !layers.is_empty()),
+        ),
+        (
+            Flag::DisableSlidingWindow,
+            args.disable_sliding_window == Some(true),
+        ),
+    ];
+    match asked.iter().find(|(_, asked)| *asked) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Refusal::not_modelled(format!(
+            "{flag} on DeepSeek V4 is not modelled yet"
+        ))),
+    }
 }
 
 /// A bare assertion where experts cannot be sliced evenly.

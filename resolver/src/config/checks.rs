@@ -11,16 +11,13 @@ use crate::release::{Profile, UnknownDtype};
 use crate::request::Request;
 use crate::value::Value;
 
-/// GPUs of one node. A case says nothing of the node; this is the oracle's.
-const NODE_GPUS: i64 = 64;
-
-fn invalid(message: impl Into<String>) -> Refusal {
+pub(super) fn invalid(message: impl Into<String>) -> Refusal {
     Refusal::raised(Stage::Config, "ValidationError", message)
 }
 
 /// A class's fields in its order: what is of the wrong type, then what
 /// `bound` finds out of bounds.
-fn check_class(
+pub(super) fn check_class(
     class: &'static str,
     args: &EngineArgs,
     fields: &[Flag],
@@ -37,7 +34,7 @@ fn check_class(
 }
 
 /// An integer field that must be at least `least`.
-fn at_least(errors: &mut FieldErrors, field: &str, value: Option<i64>, least: i64) {
+pub(super) fn at_least(errors: &mut FieldErrors, field: &str, value: Option<i64>, least: i64) {
     if let Some(value) = value.filter(|value| *value < least) {
         errors.out_of_bounds(field, Bound::AtLeast(least), &Value::Integer(value.into()));
     }
@@ -88,7 +85,12 @@ const MODEL_DTYPES: [&str; 6] = ["auto", "half", "float16", "bfloat16", "float",
 /// Bounds and choices of `vllm/config/model.py` `ModelConfig`, before it opens
 /// config.json.
 pub(crate) fn model_fields(args: &EngineArgs) -> Result<(), Refusal> {
-    let fields = [Flag::Dtype, Flag::MaxModelLen, Flag::EnforceEager];
+    let fields = [
+        Flag::Dtype,
+        Flag::MaxModelLen,
+        Flag::EnforceEager,
+        Flag::DisableSlidingWindow,
+    ];
     check_class("ModelConfig", args, &fields, |flag, errors| match flag {
         Flag::Dtype => {
             if let Some(name) = args
@@ -121,38 +123,6 @@ pub(super) fn model_dtype(args: &EngineArgs, model: &Common) -> Result<ModelDtyp
     }
 }
 
-/// The longest request, and whether it is to be shortened to what fits.
-/// Mirrors `vllm/config/model.py` `_get_and_verify_max_len` and
-/// `ModelConfig.validate_model_config_after`.
-pub(super) fn max_model_len(request: &Request, model: &Common) -> Result<(u64, bool), Refusal> {
-    let asked = request.args.max_model_len;
-    let derived = model.length.tokens;
-    let length = match asked {
-        None => return Ok((derived, false)),
-        Some(-1) => return Ok((derived, true)),
-        Some(length) => u64::try_from(length).unwrap_or(0),
-    };
-    if length > derived && !request.env.allow_long_max_model_len {
-        let derived = format!("{derived}{}", if model.length.is_float { ".0" } else { "" });
-        return Err(invalid(format!(
-            "User-specified max_model_len ({length}) is greater than the derived max_model_len \
-             (max_position_embeddings={derived} or model_max_length=None in model's \
-             config.json). To allow overriding this maximum, set the env var \
-             VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with \
-             extreme caution. If the model uses relative position encoding (RoPE), positions \
-             exceeding derived_max_model_len lead to nan. If the model uses absolute position \
-             encoding, positions exceeding derived_max_model_len will cause a CUDA array \
-             out-of-bounds error."
-        )));
-    }
-    if length == 0 {
-        return Err(invalid(
-            "max_model_len must be a positive integer, got int: 0. Example: max_model_len=2048",
-        ));
-    }
-    Ok((length, false))
-}
-
 /// Bounds of `vllm/config/cache.py` `CacheConfig`.
 pub(super) fn cache_fields(args: &EngineArgs) -> Result<(), Refusal> {
     let utilization = args.gpu_memory_utilization;
@@ -166,14 +136,18 @@ pub(super) fn cache_fields(args: &EngineArgs) -> Result<(), Refusal> {
         Flag::GpuMemoryUtilization,
         Flag::NumGpuBlocksOverride,
         Flag::EnablePrefixCaching,
+        Flag::KvCacheDtypeSkipLayers,
+        Flag::MambaBlockSize,
+        Flag::MambaCacheDtype,
+        Flag::MambaSsmCacheDtype,
         Flag::KvCacheMemoryBytes,
     ];
     check_class("CacheConfig", args, &fields, |flag, errors| match flag {
-        Flag::BlockSize => {
-            if let Some(size) = args.block_size.filter(|size| *size <= 0) {
-                let value = Value::Integer(size.into());
-                errors.out_of_bounds(flag.name(), Bound::GreaterThan(0), &value);
-            }
+        Flag::BlockSize => positive(errors, flag, args.block_size),
+        Flag::MambaBlockSize => positive(errors, flag, args.mamba_block_size),
+        Flag::MambaCacheDtype => state_dtype(errors, flag, args.mamba_cache_dtype.as_deref()),
+        Flag::MambaSsmCacheDtype => {
+            state_dtype(errors, flag, args.mamba_ssm_cache_dtype.as_deref());
         }
         Flag::GpuMemoryUtilization => {
             let value = utilization.map(Value::Float).unwrap_or_default();
@@ -186,6 +160,104 @@ pub(super) fn cache_fields(args: &EngineArgs) -> Result<(), Refusal> {
         }
         _ => {}
     })
+}
+
+/// An integer field above 0.
+fn positive(errors: &mut FieldErrors, flag: Flag, value: Option<i64>) {
+    if let Some(value) = value.filter(|value| *value <= 0) {
+        let value = Value::Integer(value.into());
+        errors.out_of_bounds(flag.name(), Bound::GreaterThan(0), &value);
+    }
+}
+
+/// `vllm/config/cache.py` `MambaDType`
+fn state_dtype(errors: &mut FieldErrors, flag: Flag, name: Option<&str>) {
+    if let Some(name) = name.filter(|name| StateDtype::parse(name).is_none()) {
+        let value = Value::String(name.to_owned());
+        errors.not_a_literal(flag.name(), &StateDtype::CHOICES, &value);
+    }
+}
+
+/// `--mamba-cache-dtype` and `--mamba-ssm-cache-dtype`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StateDtype {
+    /// `auto`
+    #[default]
+    Auto,
+    /// `float32`
+    Float32,
+    /// `float16`
+    Float16,
+    /// `bfloat16`
+    Bfloat16,
+}
+
+impl StateDtype {
+    /// Every spelling, in vLLM's order.
+    const CHOICES: [&str; 4] = ["auto", "float32", "float16", "bfloat16"];
+
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "float32" => Some(Self::Float32),
+            "float16" => Some(Self::Float16),
+            "bfloat16" => Some(Self::Bfloat16),
+            _ => None,
+        }
+    }
+
+    /// As asked; the checks have found it to be a choice.
+    pub(super) fn asked(name: Option<&str>) -> Self {
+        name.and_then(Self::parse).unwrap_or_default()
+    }
+
+    /// The spelling.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Float32 => "float32",
+            Self::Float16 => "float16",
+            Self::Bfloat16 => "bfloat16",
+        }
+    }
+
+    /// Bytes of an element, unless it follows something else.
+    pub const fn size_bytes(self) -> Option<u64> {
+        match self {
+            Self::Auto => None,
+            Self::Float32 => Some(4),
+            Self::Float16 | Self::Bfloat16 => Some(2),
+        }
+    }
+}
+
+/// Mirrors `vllm/config/vllm.py` `VllmConfig.validate_mamba_block_size`.
+pub(super) fn mamba_block_size(args: &EngineArgs, max_model_len: u64) -> Result<(), Refusal> {
+    let differs = args
+        .mamba_block_size
+        .is_some_and(|size| u64::try_from(size) != Ok(max_model_len));
+    if differs && args.enable_prefix_caching == Some(false) {
+        return Err(invalid(
+            "--mamba-block-size can only be set with --enable-prefix-caching",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether windows are to be kept as if they were full attention: chunks may
+/// only have blocks of their own where the environment allows it.
+/// Mirrors `vllm/config/vllm.py` `VllmConfig.__post_init__`.
+pub(super) fn hybrid_manager_off(request: &Request, model: &Common) -> Result<bool, Refusal> {
+    let must = model.attention_chunk_size.is_some() && request.env.hybrid_chunks_disallowed;
+    match request.args.disable_hybrid_kv_cache_manager {
+        None => Ok(must),
+        Some(false) if must => Err(invalid(
+            "Hybrid KV cache manager was explicitly enabled but is not supported in this \
+             configuration. Consider omitting the --enable-hybrid-kv-cache-manager flag to let \
+             vLLM decide automatically.",
+        )),
+        Some(off) => Ok(off),
+    }
 }
 
 /// The spelling, as the parser or `CacheConfig._validate_cache_dtype` takes it.
@@ -219,49 +291,6 @@ pub(super) fn cache_dtype(args: &EngineArgs, profile: &Profile) -> Result<CacheD
             }
         }
     })
-}
-
-/// `vllm/config/parallel.py` `ParallelConfig`.
-pub(super) fn parallel(args: &EngineArgs) -> Result<(), Refusal> {
-    let fields = [
-        Flag::TensorParallelSize,
-        Flag::DataParallelSize,
-        Flag::EnableExpertParallel,
-        Flag::DecodeContextParallelSize,
-    ];
-    check_class("ParallelConfig", args, &fields, |flag, errors| match flag {
-        Flag::TensorParallelSize => at_least(errors, flag.name(), args.tensor_parallel_size, 1),
-        Flag::DataParallelSize => {
-            at_least(errors, flag.name(), args.data_parallel_size, 1);
-            // a field of its own, which follows it
-            at_least(
-                errors,
-                "data_parallel_size_local",
-                args.data_parallel_size,
-                0,
-            );
-        }
-        Flag::DecodeContextParallelSize => {
-            at_least(errors, flag.name(), args.decode_context_parallel_size, 1);
-        }
-        _ => {}
-    })?;
-    let tensor = args.tensor_parallel_size.unwrap_or(1);
-    if tensor > NODE_GPUS {
-        return Err(invalid(format!(
-            "World size ({tensor}) is larger than the number of available GPUs ({NODE_GPUS}) in \
-             this node. If this is intentional and you are using:\n- ray, set \
-             '--distributed-executor-backend ray'.\n- multiprocessing, set '--nnodes' \
-             appropriately."
-        )));
-    }
-    let context = args.decode_context_parallel_size.unwrap_or(1);
-    if tensor % context != 0 {
-        return Err(invalid(format!(
-            "tp_size={tensor} must be divisible by dcp_size={context}."
-        )));
-    }
-    Ok(())
 }
 
 /// `vllm/config/scheduler.py` `SchedulerConfig`.
@@ -334,46 +363,6 @@ pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Model) -> Result<(), Re
             "dtype=float32 with quantisation {method} is not modelled"
         ))),
     }
-}
-
-/// Heads over ranks. Mirrors `vllm/config/model.py`
-/// `ModelConfig.verify_with_parallel_config`.
-pub(super) fn heads(args: &EngineArgs, model: &Common) -> Result<(), Refusal> {
-    let heads = model.num_attention_heads;
-    let tensor = super::or_one(args.tensor_parallel_size);
-    if !heads.is_multiple_of(tensor) {
-        return Err(invalid(format!(
-            "Total number of attention heads ({heads}) must be divisible by tensor parallel size \
-             ({tensor})."
-        )));
-    }
-    let context = super::or_one(args.decode_context_parallel_size);
-    if context == 1 || model.use_mla {
-        return Ok(());
-    }
-    let kv = model.num_key_value_heads;
-    if tensor <= kv {
-        return Err(invalid(format!(
-            "Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` ({tensor}) \
-             to be greater than the model's total number of KV heads ({kv}). Increase \
-             `--tensor-parallel-size` or set `--decode-context-parallel-size 1`."
-        )));
-    }
-    let most = tensor / kv;
-    if context > most {
-        return Err(invalid(format!(
-            "`--decode-context-parallel-size` ({context}) exceeds the maximum supported value \
-             ({most}) for `--tensor-parallel-size` ({tensor}) and {kv} model KV heads."
-        )));
-    }
-    let queries = heads / kv;
-    if !queries.is_multiple_of(context) {
-        return Err(invalid(format!(
-            "The model's number of query heads per KV head ({queries}) must be divisible by \
-             `--decode-context-parallel-size` ({context}) for GQA/MQA."
-        )));
-    }
-    Ok(())
 }
 
 /// Mirrors `vllm/config/vllm.py` `VllmConfig.validate_nvfp4_kv_cache_with_mla`.

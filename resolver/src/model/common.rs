@@ -1,12 +1,11 @@
 //! What the checks ask of any model.
 
-use super::fields::{integer, text, wrong_type};
+use super::fields::{text, wrong_type};
+use super::length::Length;
+use super::weights::Weights;
 use super::{ModelError, clip};
 use crate::dtype::CacheDtype;
 use crate::value::Value;
-
-/// Context lengths beyond any model, in tokens.
-const MOST_TOKENS: u64 = 1 << 32;
 
 /// Facts of any model.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,21 +30,18 @@ pub struct Common {
     pub has_softcap: bool,
     /// The longest sequence.
     pub length: Length,
+    /// `sliding_window`, if every layer or every layer of one kind has it.
+    pub sliding_window: Option<u64>,
+    /// What must split over tensor-parallel ranks.
+    pub weights: Weights,
+    /// `attention_chunk_size`
+    pub attention_chunk_size: Option<u64>,
     /// The dtype that config.json names.
     pub dtype: Option<String>,
     /// What the checkpoint makes of `--kv-cache-dtype auto`.
     pub auto_cache_dtype: AutoCacheDtype,
     /// `quantization_config.quant_method`
     pub quant_method: Option<String>,
-}
-
-/// The longest sequence that config.json allows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Length {
-    /// Tokens.
-    pub tokens: u64,
-    /// Whether vLLM carries it as a float, and prints it so.
-    pub is_float: bool,
 }
 
 /// What the checkpoint makes of `auto`.
@@ -66,71 +62,6 @@ pub(super) fn text_config(config: &Value) -> Result<&Value, ModelError> {
         Some(text @ Value::Object(_)) => Ok(text),
         Some(_) => Err(wrong_type("text_config", "an object", config)),
     }
-}
-
-/// Mirrors `vllm/config/model.py` `_get_and_verify_max_len` and
-/// `derive_max_model_len_and_key`.
-pub(super) fn length(text: &Value) -> Result<Length, ModelError> {
-    const OTHERS: [&str; 8] = [
-        "n_positions",
-        "max_seq_len",
-        "seq_length",
-        "model_max_length",
-        "max_target_positions",
-        "max_sequence_length",
-        "max_seq_length",
-        "seq_len",
-    ];
-    if let Some(field) = OTHERS.iter().find(|field| text.get_set(field).is_some()) {
-        return Err(ModelError::Unmodelled(format!(
-            "`{field}` beside max_position_embeddings is not modelled"
-        )));
-    }
-    let positions = integer(text, "max_position_embeddings", 1, MOST_TOKENS)?;
-    let ropes = ropes(text)?;
-    for rope in &ropes {
-        let kind = rope.get_set("rope_type").or(rope.get_set("type"));
-        let stretches = match kind.and_then(Value::as_str) {
-            Some("su" | "llama3" | "yarn" | "deepseek_yarn" | "deepseek_llama_scaling") => false,
-            None | Some("default" | "proportional") => rope
-                .get_set("factor")
-                .is_some_and(|factor| factor.as_integer() != Some(1)),
-            Some(_) => true,
-        };
-        if stretches {
-            return Err(ModelError::Unmodelled(
-                "RoPE scaling that may stretch the longest sequence is not modelled".into(),
-            ));
-        }
-    }
-    Ok(Length {
-        tokens: positions,
-        is_float: !ropes.is_empty() || text.get_set("rope_theta").is_some(),
-    })
-}
-
-/// The RoPE settings, one for all layers or one for each type of layer.
-fn ropes(text: &Value) -> Result<Vec<&Value>, ModelError> {
-    let mut ropes = Vec::new();
-    for field in ["rope_scaling", "rope_parameters"] {
-        match text.get_set(field) {
-            None => {}
-            Some(rope @ Value::Object(entries)) => {
-                let nested: Vec<&Value> = entries
-                    .iter()
-                    .map(|(_, value)| value)
-                    .filter(|value| matches!(value, Value::Object(_)))
-                    .collect();
-                if nested.is_empty() {
-                    ropes.push(rope);
-                } else {
-                    ropes.extend(nested);
-                }
-            }
-            Some(_) => return Err(wrong_type(field, "an object", text)),
-        }
-    }
-    Ok(ropes)
 }
 
 /// `dtype` or `torch_dtype`, of the whole or of the language model.
@@ -154,16 +85,47 @@ fn quantization(config: &Value) -> Result<Option<&Value>, ModelError> {
     }
 }
 
-/// `quantization_config.quant_method`, wherever it stands.
+/// `quantization_config.quant_method`, wherever it stands, as vLLM leaves it.
 pub(super) fn quant_method(config: &Value) -> Result<Option<String>, ModelError> {
     for part in [config, text_config(config)?] {
         if let Some(quantization) = quantization(part)?
-            && let Some(name) = text(quantization, "quant_method")?
+            && let Some(name) = method_of(quantization)?
         {
-            return Ok(Some(clip(name)));
+            return Ok(Some(clip(&name)));
         }
     }
     Ok(None)
+}
+
+/// A ModelOpt checkpoint is told by its producer and its algorithm.
+/// Mirrors `vllm/transformers_utils/model_arch_config_convertor.py`
+/// `_normalize_quantization_config`.
+fn method_of(quantization: &Value) -> Result<Option<String>, ModelError> {
+    let inner = quantization
+        .get_set("quantization")
+        .filter(|inner| matches!(inner, Value::Object(_)));
+    let producer = quantization
+        .get_set("producer")
+        .and_then(|producer| producer.get_set("name"))
+        .and_then(Value::as_str);
+    let is_modelopt = producer == Some("modelopt")
+        || inner.is_some_and(|inner| inner.get("modelopt_quant_config").is_some());
+    let algorithm = inner.and_then(|inner| inner.get_set("quant_algo"));
+    if let (true, Some(algorithm)) = (is_modelopt, algorithm) {
+        let method = match algorithm.as_str().map(str::to_uppercase).as_deref() {
+            Some("FP8" | "FP8_PER_CHANNEL_PER_TOKEN" | "FP8_PB_WO") => "modelopt",
+            Some("NVFP4") => "modelopt_fp4",
+            Some("MIXED_PRECISION") => "modelopt_mixed",
+            _ => {
+                return Err(ModelError::Unmodelled(
+                    "a ModelOpt `quant_algo` that vLLM does not know is not modelled".into(),
+                ));
+            }
+        };
+        return Ok(Some(method.to_owned()));
+    }
+    let method = text(quantization, "quant_method")?.map(str::to_lowercase);
+    Ok(method.map(|method| method.replace("compressed_tensors", "compressed-tensors")))
 }
 
 /// Mirrors `vllm/utils/torch_utils.py` `resolve_kv_cache_dtype_string`, and
@@ -172,7 +134,7 @@ pub(super) fn auto_cache_dtype(config: &Value) -> Result<AutoCacheDtype, ModelEr
     let Some(top) = quantization(config)? else {
         return Ok(AutoCacheDtype::Model);
     };
-    let method = text(top, "quant_method")?.unwrap_or_default();
+    let method = method_of(top)?.unwrap_or_default();
     let inner = top.get_set("quantization");
     let scheme = [inner, Some(top)]
         .into_iter()
@@ -205,4 +167,46 @@ pub(super) fn auto_cache_dtype(config: &Value) -> Result<AutoCacheDtype, ModelEr
         }
         _ => AutoCacheDtype::Model,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn object(entries: &[(&str, Value)]) -> Value {
+        let entry = |(key, value): &(&str, Value)| ((*key).to_owned(), value.clone());
+        Value::Object(entries.iter().map(entry).collect())
+    }
+
+    fn word(text: &str) -> Value {
+        Value::String(text.to_owned())
+    }
+
+    #[test]
+    fn modelopt_is_told_by_its_producer() {
+        let config = |algorithm, cache| {
+            let inner = object(&[
+                ("quant_algo", word(algorithm)),
+                ("kv_cache_quant_algo", word(cache)),
+            ]);
+            let producer = object(&[("name", word("modelopt"))]);
+            let whole = object(&[("producer", producer), ("quantization", inner)]);
+            object(&[("quantization_config", whole)])
+        };
+        let auto = |algorithm, cache| auto_cache_dtype(&config(algorithm, cache));
+        assert_eq!(
+            auto("FP8", "FP8"),
+            Ok(AutoCacheDtype::Scheme(CacheDtype::Fp8E4m3))
+        );
+        assert_eq!(
+            auto("NVFP4", "NVFP4"),
+            Ok(AutoCacheDtype::Scheme(CacheDtype::Nvfp4))
+        );
+        assert_eq!(auto("FP8", "INT8"), Ok(AutoCacheDtype::Model));
+        assert!(auto("W3A5", "FP8").is_err());
+        assert_eq!(
+            quant_method(&config("nvfp4", "FP8")),
+            Ok(Some("modelopt_fp4".to_owned()))
+        );
+    }
 }

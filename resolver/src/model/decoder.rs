@@ -15,6 +15,8 @@ pub struct Decoder {
     pub index_head_dim: u64,
     /// What the architecture's own hook does to the cache dtype.
     pub dtype_hook: DtypeHook,
+    /// Where the layers read their windows.
+    pub windows: WindowSource,
     /// Which layers vLLM counts when it leaves the first and last unquantised.
     pub boundary: Boundary,
 }
@@ -151,6 +153,37 @@ pub enum DtypeHook {
     TwoHeadSizes,
 }
 
+/// Where layers read their windows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowSource {
+    /// `sliding_window`, which `--disable-sliding-window` empties.
+    Config,
+    /// A field of their own, or `sliding_window` in a way that is not modelled
+    /// without it.
+    Own,
+}
+
+impl Decoder {
+    /// The same layers without windows, for `--disable-sliding-window`.
+    pub(crate) fn without_windows(&self) -> Self {
+        let mut decoder = self.clone();
+        for layer in &mut decoder.layers {
+            if let LayerKind::Attention(attention) = &mut layer.kind {
+                attention.window = None;
+            }
+        }
+        decoder
+    }
+
+    /// Whether any layer has a window.
+    pub(crate) fn has_windows(&self) -> bool {
+        self.layers.iter().any(|layer| match layer.kind {
+            LayerKind::Attention(attention) => attention.window.is_some(),
+            LayerKind::Mla { .. } | LayerKind::Linear(_) => false,
+        })
+    }
+}
+
 /// Which layers are kept unquantised at the ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Boundary {
@@ -158,4 +191,7 @@ pub enum Boundary {
     Ends,
     /// None: a hybrid.
     None,
+    /// None, and its config has no list of its layers' types: packed dtypes
+    /// refuse such a hybrid.
+    Unlisted,
 }

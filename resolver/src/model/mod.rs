@@ -5,12 +5,15 @@ pub mod decoder;
 pub mod deepseek_v4;
 mod families;
 mod fields;
+pub mod length;
+pub mod weights;
 
 use thiserror::Error;
 
-pub use common::{AutoCacheDtype, Common, Length};
+pub use common::{AutoCacheDtype, Common};
 pub use decoder::Decoder;
 pub use deepseek_v4::DeepseekV4;
+pub use length::Length;
 
 use crate::value::Value;
 use decoder::LayerKind;
@@ -107,6 +110,7 @@ impl Model {
         let model_type = text(config, "model_type")?.ok_or(ModelError::Missing("model_type"))?;
         let language = common::text_config(config)?;
         let inner = "language_model.model.layers";
+        let defaults = dense::Defaults::of(model_type);
         let kind = match (architecture, model_type) {
             // a reference implementation's name, in files made for another server
             (_, "deepseek_ref") | ("MiMoForCausalLM", "mimo") => {
@@ -126,13 +130,14 @@ impl Model {
             ("LlamaForCausalLM", "llama")
             | ("Qwen3ForCausalLM", "qwen3")
             | ("Qwen3MoeForCausalLM", "qwen3_moe")
+            | ("MistralForCausalLM", "mistral")
             | ("MixtralForCausalLM", "mixtral")
             | ("MiniMaxM2ForCausalLM", "minimax_m2") => {
-                Kind::Decoder(dense::decoder(config, "model.layers")?)
+                Kind::Decoder(dense::decoder(config, "model.layers", defaults)?)
             }
             ("Qwen3VLForConditionalGeneration", "qwen3_vl")
             | ("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe") => {
-                Kind::Decoder(dense::decoder(language, inner)?)
+                Kind::Decoder(dense::decoder(language, inner, defaults)?)
             }
             ("GptOssForCausalLM", "gpt_oss") => Kind::Decoder(windows::gpt_oss(config)?),
             ("Gemma4ForConditionalGeneration", "gemma4") => {
@@ -157,7 +162,7 @@ impl Model {
                 });
             }
         };
-        let common = facts(config, language, architecture, &kind)?;
+        let common = facts(config, language, (architecture, model_type), &kind)?;
         Ok(Self { common, kind })
     }
 }
@@ -187,9 +192,13 @@ fn architecture(config: &Value) -> Result<&str, ModelError> {
 fn facts(
     config: &Value,
     language: &Value,
-    architecture: &str,
+    (architecture, model_type): (&str, &str),
     kind: &Kind,
 ) -> Result<Common, ModelError> {
+    let decoder = match kind {
+        Kind::DeepseekV4(_) => None,
+        Kind::Decoder(decoder) => Some(decoder),
+    };
     let (head_size, kv_heads, use_mla, is_hybrid, count) = match kind {
         Kind::DeepseekV4(model) => (model.head_dim, 1, true, false, model.layers.len() as u64),
         Kind::Decoder(decoder) => {
@@ -232,11 +241,25 @@ fn facts(
         is_hybrid,
         mm_prefix: text(language, "use_bidirectional_attention")? == Some("vision"),
         has_softcap: language.get_set("attn_logit_softcapping").is_some(),
-        length: common::length(language)?,
+        length: length::length(language)?,
+        sliding_window: length::sliding_window(language, dense::Defaults::of(model_type).window)?,
+        attention_chunk_size: chunk_size(kind),
+        weights: weights::weights(config, language, model_type, decoder)?,
         dtype: common::dtype(config)?,
         auto_cache_dtype: common::auto_cache_dtype(config)?,
         quant_method: common::quant_method(config)?,
     })
+}
+
+/// `attention_chunk_size` of the text config, where the layers have it.
+fn chunk_size(kind: &Kind) -> Option<u64> {
+    match kind {
+        Kind::DeepseekV4(_) => None,
+        Kind::Decoder(decoder) => decoder.layers.iter().find_map(|layer| match layer.kind {
+            LayerKind::Attention(attention) => attention.chunk,
+            LayerKind::Mla { .. } | LayerKind::Linear(_) => None,
+        }),
+    }
 }
 
 /// Text from a config.json, short enough for a message.

@@ -1,26 +1,72 @@
-//! Plain attention in every layer: Llama, Qwen3, Mixtral, MiniMax M2.
+//! Plain attention in every layer: Llama, Qwen3, Mistral, Mixtral, MiniMax M2.
 
 use super::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::ModelError;
 use crate::model::decoder::{
-    Attention, Boundary, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind,
+    Attention, Boundary, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
 };
-use crate::model::fields::{array, boolean, integer, integer_or};
+use crate::model::fields::{boolean, integer, integer_or};
+use crate::model::length::{mixes_types, sliding_window};
 use crate::value::Value;
 
-/// A model with plain attention alone. `own_head_dim`: whether the model's
-/// class has a `head_dim` of its own that config.json may leave out.
+/// What transformers' class has where config.json is silent.
+#[derive(Clone, Copy)]
+pub(in crate::model) struct Defaults {
+    /// `num_key_value_heads`; `None`: as many as query heads.
+    kv_heads: Option<u64>,
+    /// `head_dim`; `None`: the hidden size shared out.
+    head_dim: Option<u64>,
+    /// `sliding_window`
+    pub window: Option<u64>,
+}
+
+impl Defaults {
+    /// Of `model_type`, from transformers 5.20's configuration classes.
+    pub(in crate::model) fn of(model_type: &str) -> Self {
+        let (kv_heads, head_dim, window) = match model_type {
+            "mistral" => (Some(8), None, Some(4096)),
+            "mixtral" => (Some(8), None, None),
+            "qwen3" | "qwen3_vl" => (Some(32), Some(128), None),
+            "qwen3_moe" => (Some(4), None, None),
+            "qwen3_vl_moe" => (Some(16), Some(128), None),
+            "minimax_m2" => (Some(8), Some(128), None),
+            _ => (None, None, None),
+        };
+        Self {
+            kv_heads,
+            head_dim,
+            window,
+        }
+    }
+
+    fn kv_heads(self, config: &Value) -> Result<u64, ModelError> {
+        match (config.get("num_key_value_heads"), self.kv_heads) {
+            (None, Some(heads)) => Ok(heads),
+            _ => kv_heads(config),
+        }
+    }
+
+    fn head_dim(self, config: &Value) -> Result<u64, ModelError> {
+        match (config.get("head_dim"), self.head_dim) {
+            (None, Some(width)) => Ok(width),
+            _ => head_dim(config),
+        }
+    }
+}
+
+/// A model with plain attention alone.
 pub(in crate::model) fn decoder(
     config: &Value,
     prefix: &'static str,
+    defaults: Defaults,
 ) -> Result<Decoder, ModelError> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     let attention = Attention {
-        kv_heads: kv_heads(config)?,
+        kv_heads: defaults.kv_heads(config)?,
         sharing: HeadSharing::Asserted,
-        head_dim: head_dim(config)?,
-        head_dim_v: head_dim(config)?,
-        window: window(config)?,
+        head_dim: defaults.head_dim(config)?,
+        head_dim_v: defaults.head_dim(config)?,
+        window: window(config, defaults.window)?,
         chunk: None,
         sinks: false,
     };
@@ -45,6 +91,7 @@ pub(super) fn plain(prefix: &'static str, layers: Vec<DecoderLayer>) -> Decoder 
         index_topk: None,
         index_head_dim: 0,
         dtype_hook: DtypeHook::None,
+        windows: WindowSource::Config,
         boundary: Boundary::Ends,
     }
 }
@@ -67,23 +114,16 @@ pub(super) fn head_dim(config: &Value) -> Result<u64, ModelError> {
 
 /// A window in every layer, as Mistral has it. Qwen's files name one that is
 /// switched off.
-fn window(config: &Value) -> Result<Option<u64>, ModelError> {
-    if array(config, "layer_types")?.is_some_and(|types| {
-        types
-            .iter()
-            .any(|kind| kind.as_str() != Some("full_attention"))
-    }) {
+fn window(config: &Value, absent: Option<u64>) -> Result<Option<u64>, ModelError> {
+    if mixes_types(config)? {
         return Err(ModelError::Unmodelled(
             "`layer_types` other than full_attention are not modelled for this architecture".into(),
         ));
     }
-    match boolean(config, "use_sliding_window")? {
-        Some(true) => Err(ModelError::Unmodelled(
+    if boolean(config, "use_sliding_window")? == Some(true) {
+        return Err(ModelError::Unmodelled(
             "`use_sliding_window` is not modelled for this architecture".into(),
-        )),
-        None if config.get_set("sliding_window").is_some() => {
-            integer(config, "sliding_window", 1, MOST_WIDTH).map(Some)
-        }
-        Some(false) | None => Ok(None),
+        ));
     }
+    sliding_window(config, absent)
 }

@@ -100,7 +100,11 @@ pub(in crate::model) fn nemotron_h(config: &Value) -> Result<Decoder, ModelError
         heads,
         rows: head_dim,
         columns: state,
-        state_dtype_bytes: Some(state_dtype(config, "mamba_ssm_cache_dtype")?.unwrap_or(4)),
+        // silence is float32, but auto is the convolution's
+        state_dtype_bytes: match config.get_set("mamba_ssm_cache_dtype") {
+            None => Some(4),
+            Some(_) => state_dtype(config, "mamba_ssm_cache_dtype")?,
+        },
         groups: Some((groups, 2 * state)),
     };
     let attention = Attention {
@@ -199,6 +203,7 @@ pub(in crate::model) fn kimi_k3(config: &Value) -> Result<Decoder, ModelError> {
     });
     Ok(Decoder {
         mla: Some(dims(config)?),
+        boundary: Boundary::Unlisted,
         ..hybrid("language_model.model.layers", layers.collect())
     })
 }

@@ -2,7 +2,9 @@
 
 use super::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::ModelError;
-use crate::model::decoder::{Boundary, Decoder, DecoderLayer, DtypeHook, LayerKind, MlaDims};
+use crate::model::decoder::{
+    Boundary, Decoder, DecoderLayer, DtypeHook, LayerKind, MlaDims, WindowSource,
+};
 use crate::model::fields::{boolean, integer, integer_or, text};
 use crate::value::Value;
 
@@ -28,6 +30,12 @@ pub(in crate::model) fn dense(config: &Value, prefix: &'static str) -> Result<De
 
 /// DeepSeek V3.2: every layer has an indexer, unless it shares one.
 pub(in crate::model) fn deepseek_v32(config: &Value) -> Result<Decoder, ModelError> {
+    if config.get("index_topk").is_none() {
+        // vLLM's hook refuses it, after other checks
+        return decoder(config, "model.layers", DtypeHook::BfloatIsAuto, |_| {
+            Ok(false)
+        });
+    }
     sparse(config, DtypeHook::BfloatIsAuto)
 }
 
@@ -88,6 +96,7 @@ fn decoder(
         index_topk: None,
         index_head_dim: 0,
         dtype_hook,
+        windows: WindowSource::Config,
         boundary: Boundary::Ends,
     })
 }

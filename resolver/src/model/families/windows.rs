@@ -3,7 +3,9 @@
 use super::dense::{head_dim, kv_heads, plain};
 use super::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::ModelError;
-use crate::model::decoder::{Attention, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind};
+use crate::model::decoder::{
+    Attention, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
+};
 use crate::model::fields::{array, boolean, integer, integer_or, text};
 use crate::value::Value;
 
@@ -102,6 +104,7 @@ pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, ModelError> {
         }
     }
     let mut decoder = plain("language_model.model.layers", layers);
+    decoder.windows = WindowSource::Own;
     if sliding.head_dim != full.head_dim {
         decoder.dtype_hook = DtypeHook::TwoHeadSizes;
     }
@@ -145,7 +148,10 @@ pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, ModelError> {
             full
         }),
     });
-    Ok(plain("model.layers", layers.collect()))
+    Ok(Decoder {
+        windows: WindowSource::Own,
+        ..plain("model.layers", layers.collect())
+    })
 }
 
 /// Llama 4: chunks, but for the layers without RoPE.

@@ -3,6 +3,7 @@
 
 use super::backends::Chosen;
 use super::{Context, SPECS, rows};
+use crate::backend::AttentionBackend;
 use crate::backend::block_size;
 use crate::backend::customize;
 use crate::backend::kernel_block::{Asking, smallest};
@@ -72,7 +73,7 @@ pub(super) fn block_size(
     if context.common.is_hybrid {
         for_states(context, &asking, around, &mut block, trace)?;
     }
-    if context.config.cache_dtype.skips_boundary_layers() {
+    if context.skips_layers() {
         for_skipped(context, chosen, &asking, around, &mut block, trace)?;
     }
     if block.tokens != before {
@@ -91,30 +92,40 @@ fn state_block(context: &Context, block: u64) -> u64 {
     }
 }
 
-/// One token of one full-attention layer of the model's own size.
-fn token_page(
-    context: &Context,
-    first: LayerBackend,
-    dtype: CacheDtype,
-) -> Result<LayerSpec, Refusal> {
+/// Bytes of one token of one full-attention layer of the model's own size.
+fn token_page(context: &Context, first: LayerBackend, dtype: CacheDtype) -> Result<u64, Refusal> {
     let row = context.row_dtype(dtype);
     let mode = dtype.quant_mode();
     let tensor = context.config.tensor_parallel_size;
     if context.common.use_mla {
-        return Ok(LayerSpec {
+        let spec = LayerSpec {
             head_size: context.common.head_size,
             kv_quant_mode: mode,
             ..LayerSpec::plain(LayerRole::Mla, SpecKind::MlaAttention, 1, row)
-        });
+        };
+        return spec.page_size_bytes();
     }
-    let spec = LayerSpec {
+    let plain = |row, mode| LayerSpec {
         num_kv_heads: (context.common.num_key_value_heads / tensor).max(1),
         head_size: context.common.head_size,
         head_size_v: context.common.head_size,
         kv_quant_mode: mode,
         ..LayerSpec::plain(LayerRole::Attention, SpecKind::FullAttention, 1, row)
     };
-    customize::customize(first, spec, context.arch)
+    // packed dtypes ask their own backend, whichever serves the first layer
+    let packing = match dtype {
+        CacheDtype::Ultraquant4bit => Some(AttentionBackend::Ultraquant),
+        _ if dtype.skips_boundary_layers() => Some(AttentionBackend::Turboquant),
+        _ => None,
+    };
+    let backend = packing.map_or(first, LayerBackend::Selected);
+    let page = customize::customize(backend, plain(row, mode), context.arch)?.page_size_bytes()?;
+    if packing.is_none() || !context.skips_layers() {
+        return Ok(page);
+    }
+    let auto = CacheDtype::Auto;
+    let skipped = plain(context.row_dtype(auto), auto.quant_mode());
+    lcm(page, skipped.page_size_bytes()?)
 }
 
 /// Raises the block until a page of it holds a state, and pads states to it.
@@ -141,7 +152,7 @@ fn for_states(
         return Ok(());
     };
     let state = rows::state_bytes(context, linear)?;
-    let token = token_page(context, first, around.cache_dtype)?.page_size_bytes()?;
+    let token = token_page(context, first, around.cache_dtype)?;
     let mut granule = smallest(first, Asking::Platform(around)).max(block.tokens);
     if context.common.use_mla {
         granule = granule.max(MLA_HYBRID_TOKENS);
@@ -219,14 +230,17 @@ fn for_skipped(
     }
     let kernel = smallest(first, Asking::Platform(around));
     let granule = kernel.max(block.tokens);
-    let needed = mul(padded, kernel)?;
+    // and of states that are padded already
+    let needed = mul(padded, kernel)?.max(block.state_page.unwrap_or(0));
     let tokens = mul(granule, ceil_div(needed, mul(granule, primary)?)?)?;
     block.tokens = block.tokens.max(tokens);
-    block.window_page = Some(mul(block.tokens, primary)?);
+    let shared = mul(block.tokens, primary)?;
+    block.window_page = Some(shared);
+    block.state_page = block.state_page.map(|_| shared);
     let tokens = block.tokens;
     trace.step(SPECS, FILE, "_align_heterogeneous_kv_block_size", || {
         format!(
-            "the first and last layers stay unquantised at {padded} B a token against {primary} B, so blocks have {tokens} tokens"
+            "some layers stay unquantised at {padded} B a token against {primary} B, so blocks have {tokens} tokens"
         )
     });
     Ok(())

@@ -2,6 +2,7 @@
 //! its layers: an earlier layer may change the dtype of those after it.
 
 use super::Context;
+use super::ranks::{check_heads, check_linear, check_states};
 use crate::backend::AttentionBackend;
 use crate::backend::flash_attention::{self, Shape, Version};
 use crate::backend::layer::{FixedBackend, LayerBackend};
@@ -10,7 +11,7 @@ use crate::dtype::{CacheDtype, KvQuantMode};
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::AutoCacheDtype;
-use crate::model::decoder::{Attention, DtypeHook, HeadSharing, LayerKind, Linear, LinearKernel};
+use crate::model::decoder::{Attention, DtypeHook, LayerKind, LinearKernel};
 use crate::resolution::Note;
 use crate::trace::Trace;
 
@@ -63,7 +64,7 @@ pub(super) fn choose(
     for layer in &context.decoder.layers {
         let asked = Asked {
             kind: layer.kind,
-            is_skipped: context.is_skipped(layer.index),
+            is_skipped: context.is_skipped(layer),
             cache_dtype: chosen.cache_dtype,
         };
         let same = known.iter().find(|(other, _)| *other == asked);
@@ -105,6 +106,7 @@ impl Asked {
             LayerKind::Mla { .. } => self.mla(context, trace),
             LayerKind::Linear(linear) => {
                 check_linear(linear, context.config.tensor_parallel_size)?;
+                check_states(linear, context.config.recurrent_dtype)?;
                 let backend = LayerBackend::Fixed(match linear.kernel {
                     LinearKernel::Gdn => FixedBackend::GdnAttn,
                     LinearKernel::Mamba2 => FixedBackend::Mamba2Attn,
@@ -410,51 +412,4 @@ fn unknown_turboquant() -> Refusal {
         "Unknown TurboQuant cache dtype: 'auto'. Valid presets: turboquant_k8v4, \
          turboquant_4bit_nc, turboquant_k3v4_nc, turboquant_3bit_nc",
     )
-}
-
-/// KV heads over ranks: a bare assertion where they do not divide.
-fn check_heads(attention: Attention, tensor: u64) -> Result<(), Refusal> {
-    let heads = attention.kv_heads;
-    let uneven = if heads >= tensor {
-        !heads.is_multiple_of(tensor)
-    } else {
-        !tensor.is_multiple_of(heads)
-    };
-    match attention.sharing {
-        HeadSharing::Asserted if uneven => Err(Refusal::raised(Stage::Model, "AssertionError", "")),
-        HeadSharing::AtLeastOne | HeadSharing::Quotient if uneven || heads < tensor => {
-            Err(Refusal::not_modelled(format!(
-                "{heads} KV heads over tensor_parallel_size {tensor} are not modelled for this \
-                 model"
-            )))
-        }
-        HeadSharing::Asserted | HeadSharing::AtLeastOne | HeadSharing::Quotient => Ok(()),
-    }
-}
-
-/// What linear attention asserts of its ranks.
-fn check_linear(linear: Linear, tensor: u64) -> Result<(), Refusal> {
-    let raise = |message: String| Err(Refusal::raised(Stage::Model, "AssertionError", message));
-    match linear.groups {
-        Some((groups, _)) => {
-            if !linear.heads.is_multiple_of(tensor) {
-                return raise("Tensor parallel world size must divide num heads.".into());
-            }
-            if !groups.is_multiple_of(tensor) && groups != 1 {
-                return raise(
-                    "If tensor parallel world size does not divide num_groups, then num_groups \
-                     must equal 1."
-                        .into(),
-                );
-            }
-        }
-        None => {
-            for whole in [linear.heads, linear.conv_dim] {
-                if !whole.is_multiple_of(tensor) {
-                    return raise(format!("{whole} is not divisible by {tensor}"));
-                }
-            }
-        }
-    }
-    Ok(())
 }

@@ -2,10 +2,16 @@
 
 mod alignment;
 mod backends;
+mod ranks;
 mod rows;
+mod weights;
+mod worker;
+
+pub(crate) use worker::concerns as worker_concerns;
 
 use crate::backend::AttentionBackend;
 use crate::backend::flash_attention::Version;
+use crate::backend::layer::LayerBackend;
 use crate::backend::layouts;
 use crate::backend::select::{self, Surroundings};
 use crate::config::EngineConfig;
@@ -13,7 +19,7 @@ use crate::dtype::{CacheDtype, TorchDtype};
 use crate::error::{Refusal, Stage};
 use crate::gpu::{Arch, ComputeCapability};
 use crate::layout::KvCacheLayout;
-use crate::model::decoder::{Boundary, DtypeHook};
+use crate::model::decoder::{Boundary, DecoderLayer, DtypeHook, LayerKind};
 use crate::model::{Common, Decoder};
 use crate::resolution::Note;
 use crate::trace::Trace;
@@ -30,17 +36,40 @@ pub(crate) struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Whether the layer is kept in the model's dtype.
-    pub fn is_skipped(&self, index: u32) -> bool {
-        if !self.config.cache_dtype.skips_boundary_layers()
-            || self.decoder.boundary == Boundary::None
-        {
+    /// Whether the layer is kept in the model's dtype: by its number, by its
+    /// window, or because it stands at an end. Mirrors `Attention.__init__` and
+    /// `MLAAttention.__init__`.
+    pub fn is_skipped(&self, layer: &DecoderLayer) -> bool {
+        let number = layer.index.to_string();
+        let has_window =
+            matches!(layer.kind, LayerKind::Attention(attention) if attention.window.is_some());
+        self.config
+            .skip_layers
+            .iter()
+            .any(|skip| *skip == number || (has_window && skip == "sliding_window"))
+            || self.is_at_an_end(layer.index)
+    }
+
+    /// Mirrors `vllm/model_executor/layers/quantization/turboquant/config.py`
+    /// `TurboQuantConfig.get_boundary_skip_layers`.
+    fn is_at_an_end(&self, index: u32) -> bool {
+        if !self.skips_ends() {
             return false;
         }
         let count = self.common.num_hidden_layers;
         let ends = 2.min(count / 2);
         let index = u64::from(index);
         index < ends || index >= count - ends
+    }
+
+    fn skips_ends(&self) -> bool {
+        self.config.cache_dtype.skips_boundary_layers() && self.decoder.boundary == Boundary::Ends
+    }
+
+    /// Whether `kv_cache_dtype_skip_layers` has entries in the end, be it of no
+    /// layer here.
+    pub fn skips_layers(&self) -> bool {
+        !self.config.skip_layers.is_empty() || self.skips_ends()
     }
 
     /// What backends look at beside a layer.
@@ -130,6 +159,9 @@ pub(crate) struct Built {
     pub block_size: u64,
     /// Whether something after the plan may refuse.
     pub concerns: bool,
+    /// The backend of each of the layers' specs, for what the worker asks of
+    /// them; none where that is answered elsewhere.
+    pub spec_backends: Vec<LayerBackend>,
 }
 
 /// Builds the layers as vLLM's model does, and asks each for its spec.
@@ -138,12 +170,17 @@ pub(crate) fn build(
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Built, Refusal> {
-    unmodelled(context)?;
+    weights::before_layers(context)?;
+    if let Some(LayerKind::Attention(first)) = context.decoder.layers.first().map(|l| l.kind) {
+        ranks::check_heads(first, context.config.tensor_parallel_size)?;
+    }
+    weights::attention(context)?;
     let chosen = backends::choose(context, notes, trace)?;
+    weights::mlp(context)?;
     let distinct = chosen.distinct();
     let around = context.surroundings(chosen.cache_dtype);
     let block = alignment::block_size(context, &chosen, &distinct, &around, trace)?;
-    let layers = rows::layers(context, &chosen, &block, trace)?;
+    let (layers, spec_backends) = rows::layers(context, &chosen, &block, trace)?;
     let layouts = layouts::layout_candidates(&distinct, context.arch)?;
     let mut names: Vec<&'static str> = distinct.iter().map(|backend| backend.as_str()).collect();
     names.sort_unstable();
@@ -154,24 +191,9 @@ pub(crate) fn build(
         layouts,
         cache_dtype: chosen.cache_dtype,
         block_size: block.tokens,
-        concerns: chosen.concerns,
+        concerns: weights::concern(context, notes) || chosen.concerns,
+        spec_backends,
     })
-}
-
-/// Combinations without rules.
-fn unmodelled(context: &Context) -> Result<(), Refusal> {
-    let dtype = context.config.cache_dtype;
-    if context.common.is_hybrid && dtype.skips_boundary_layers() {
-        return Err(Refusal::not_modelled(format!(
-            "kv_cache_dtype={dtype} on a model with linear attention is not modelled yet"
-        )));
-    }
-    if context.common.is_hybrid && context.config.decode_context_parallel_size > 1 {
-        return Err(Refusal::not_modelled(
-            "decode context parallelism on a model with linear attention is not modelled yet",
-        ));
-    }
-    Ok(())
 }
 
 /// The stage of everything here that is not the model's.

@@ -22,19 +22,24 @@ const FP8_DS_MLA_SLOT_BYTES: u64 = 656;
 /// A packed row of `nvfp4_ds_mla`.
 const NVFP4_DS_MLA_SLOT_BYTES: u64 = 352;
 
-/// Every layer's spec, in the order of the model.
+const INDEXER_BACKEND: LayerBackend = LayerBackend::Fixed(FixedBackend::DeepseekV32Indexer);
+
+/// Every layer's spec, in the order of the model, and each spec's backend.
 pub(super) fn layers(
     context: &Context,
     chosen: &Chosen,
     block: &Block,
     trace: &mut Trace,
-) -> Result<Layers, Refusal> {
+) -> Result<(Layers, Vec<LayerBackend>), Refusal> {
     let mut layers = Layers::new(context.decoder.prefix);
+    // of each distinct spec, as it first appears
+    let mut backends: Vec<LayerBackend> = Vec::new();
     let mut known: Vec<((LayerKind, LayerBackend, CacheDtype), LayerSpec)> = Vec::new();
     for (layer, (backend, dtype)) in context.decoder.layers.iter().zip(&chosen.layers) {
         if layer.kind == (LayerKind::Mla { indexer: true }) {
             let indexer = indexer(context, block)?;
             layers.push(layer.index, "self_attn.indexer.k_cache", indexer);
+            backends.resize(layers.specs.len(), INDEXER_BACKEND);
         }
         let key = (layer.kind, *backend, *dtype);
         let same = known.iter().find(|(other, _)| *other == key);
@@ -46,6 +51,7 @@ pub(super) fn layers(
             spec
         };
         layers.push(layer.index, layer.suffix, spec);
+        backends.resize(layers.specs.len(), *backend);
     }
     for spec in &layers.specs {
         let (slot, page) = (spec.slot_bytes()?, spec.page_size_bytes()?);
@@ -66,7 +72,7 @@ pub(super) fn layers(
             }
         });
     }
-    Ok(layers)
+    Ok((layers, backends))
 }
 
 fn spec_of(
@@ -207,18 +213,22 @@ fn indexer(context: &Context, block: &Block) -> Result<LayerSpec, Refusal> {
             TorchDtype::Uint8,
         )
     };
-    customize::customize(
-        LayerBackend::Fixed(FixedBackend::DeepseekV32Indexer),
-        spec,
-        context.arch,
-    )
+    customize::customize(INDEXER_BACKEND, spec, context.arch)
 }
 
 /// Bytes of a linear layer's states on one rank.
-/// Mirrors `vllm/model_executor/layers/mamba/mamba_utils.py` `MambaStateShapeCalculator`.
+/// Mirrors `vllm/model_executor/layers/mamba/mamba_utils.py` `MambaStateShapeCalculator`
+/// and `MambaStateDtypeCalculator`.
 pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Refusal> {
     let tensor = context.config.tensor_parallel_size;
-    let element = context.config.model_dtype.torch().size_bytes();
+    let config = context.config;
+    let model = config.model_dtype.torch().size_bytes();
+    let element = config.state_dtype.size_bytes().unwrap_or(model);
+    let recurrent = config
+        .recurrent_dtype
+        .size_bytes()
+        .or(linear.state_dtype_bytes)
+        .unwrap_or(element);
     let width = match linear.groups {
         None => linear.conv_dim,
         Some((groups, of_each)) => {
@@ -234,7 +244,7 @@ pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Refu
     let conv = mul(mul(linear.conv_len, width / tensor)?, element)?;
     let state = mul(
         mul(mul(linear.heads / tensor, linear.rows)?, linear.columns)?,
-        linear.state_dtype_bytes.unwrap_or(element),
+        recurrent,
     )?;
     add(conv, state)
 }
