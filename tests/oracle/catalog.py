@@ -28,8 +28,15 @@ swa_v_head_dim sliding_window_size attention_chunk_size no_rope_layer_interval n
 full_attention_interval linear_num_key_heads linear_num_value_heads linear_key_head_dim linear_value_head_dim
 linear_conv_kernel_dim mamba_ssm_dtype hybrid_override_pattern layers_block_type mamba_num_heads mamba_head_dim
 n_groups ssm_state_size conv_kernel mamba_ssm_cache_dtype linear_attn_config
+original_max_position_embeddings vocab_size intermediate_size first_k_dense_replace n_shared_experts vision_config
 """.split()
-QUANTISATION = ["quant_method", "kv_cache_scheme", "kv_cache_quant_algo"]
+QUANTISATION = ["quant_method", "kv_cache_scheme", "kv_cache_quant_algo", "weight_block_size", "producer"]
+INNER = ["quant_algo", "modelopt_quant_config", "kv_cache_scheme", "kv_cache_quant_algo"]
+# of the lists of modules that are left unquantised, the rules look for these
+UNQUANTISED = ["q_b_proj", "kv_b_proj", "o_proj", "down_proj", "experts", "self_attn", "mlp"]
+VISION = ["num_heads", "hidden_size"]
+# null says something there: not what is absent
+NULLS = ["attention_chunk_size", "sliding_window", "num_key_value_heads", "head_dim"]
 SCHEME = ["type", "dynamic", "num_bits"]
 ROPE = ["type", "rope_type", "factor"]
 LINEAR = ["kda_layers", "num_heads", "head_dim", "short_conv_kernel_size"]
@@ -47,9 +54,11 @@ def rope(value):
 
 def reduce(config):
     small = keep(config, FIELDS)
-    # null says something there: no chunks, rather than the default
-    if "attention_chunk_size" in config:
-        small["attention_chunk_size"] = config["attention_chunk_size"]
+    for name in NULLS:
+        if name in config:
+            small[name] = config[name]
+    if isinstance(small.get("vision_config"), dict):
+        small["vision_config"] = keep(small["vision_config"], VISION)
     if isinstance(small.get("text_config"), dict):
         small["text_config"] = reduce(small["text_config"])
     for name in ("rope_scaling", "rope_parameters"):
@@ -63,7 +72,13 @@ def reduce(config):
         if isinstance(quantisation.get("kv_cache_scheme"), dict):
             quantisation["kv_cache_scheme"] = keep(quantisation["kv_cache_scheme"], SCHEME)
         if isinstance(whole.get("quantization"), dict):
-            quantisation["quantization"] = keep(whole["quantization"], QUANTISATION[1:])
+            quantisation["quantization"] = keep(whole["quantization"], INNER)
+        if isinstance(whole.get("producer"), dict):
+            quantisation["producer"] = keep(whole["producer"], ["name"])
+        for name in ("modules_to_not_convert", "ignored_layers"):
+            found = {module.rsplit(".", 1)[-1] for module in whole.get(name) or []} & set(UNQUANTISED)
+            if found:
+                quantisation[name] = sorted(found)
         small["quantization_config"] = quantisation
     return small
 
