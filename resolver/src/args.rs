@@ -1,4 +1,4 @@
-//! What the user passes and sets.
+//! What the user passes.
 
 use crate::flag::{Flag, FlagError, FlagKind};
 use crate::python::{TypeProblem, lax_bool, lax_float, lax_int};
@@ -26,6 +26,12 @@ pub struct EngineArgs {
     pub gpu_memory_utilization: Option<f64>,
     pub kv_cache_memory_bytes: Option<i64>,
     pub dtype: Option<String>,
+    pub kv_cache_dtype_skip_layers: Option<Vec<String>>,
+    pub mamba_block_size: Option<i64>,
+    pub mamba_cache_dtype: Option<String>,
+    pub mamba_ssm_cache_dtype: Option<String>,
+    pub mamba_cache_mode: Option<String>,
+    pub disable_sliding_window: Option<bool>,
     /// Flags that were passed and have no rule here, by name.
     pub unmodelled: Vec<String>,
     /// Values that are not of their flag's type, for vLLM's own message.
@@ -46,7 +52,8 @@ impl EngineArgs {
     /// vLLM's own message. Of `null`, vLLM makes "not passed" where that is the
     /// flag's default.
     pub fn set(&mut self, flag: Flag, value: &Value) -> Result<(), FlagError> {
-        if matches!(value, Value::Array(_) | Value::Object(_)) {
+        let is_list = matches!(value, Value::Array(_)) && flag.kind() == FlagKind::List;
+        if matches!(value, Value::Array(_) | Value::Object(_)) && !is_list {
             return Err(wrong_type(flag, value));
         }
         self.clear(flag);
@@ -57,6 +64,12 @@ impl EngineArgs {
             Flag::KvCacheDtype => self.kv_cache_dtype = Some(text(flag, value)?),
             Flag::AttentionBackend => self.attention_backend = Some(text(flag, value)?),
             Flag::Dtype => self.dtype = Some(text(flag, value)?),
+            Flag::MambaCacheDtype => self.mamba_cache_dtype = Some(text(flag, value)?),
+            Flag::MambaSsmCacheDtype => self.mamba_ssm_cache_dtype = Some(text(flag, value)?),
+            Flag::MambaCacheMode => self.mamba_cache_mode = Some(text(flag, value)?),
+            Flag::KvCacheDtypeSkipLayers => {
+                self.kv_cache_dtype_skip_layers = self.words(flag, value)?;
+            }
             Flag::GpuMemoryUtilization => {
                 self.gpu_memory_utilization = self.lax(flag, value, lax_float(value))?;
             }
@@ -64,6 +77,7 @@ impl EngineArgs {
             | Flag::EnablePrefixCaching
             | Flag::AsyncScheduling
             | Flag::EnforceEager
+            | Flag::DisableSlidingWindow
             | Flag::DisableHybridKvCacheManager => {
                 let on = self.lax(flag, value, lax_bool(value))?;
                 if let Some(slot) = self.bool_slot(flag) {
@@ -77,6 +91,7 @@ impl EngineArgs {
             | Flag::MaxNumBatchedTokens
             | Flag::MaxNumSeqs
             | Flag::BlockSize
+            | Flag::MambaBlockSize
             | Flag::NumGpuBlocksOverride
             | Flag::KvCacheMemoryBytes => {
                 let number = self.lax(flag, value, lax_int(value))?;
@@ -108,6 +123,10 @@ impl EngineArgs {
                 Flag::KvCacheDtype => self.kv_cache_dtype = None,
                 Flag::AttentionBackend => self.attention_backend = None,
                 Flag::Dtype => self.dtype = None,
+                Flag::MambaCacheDtype => self.mamba_cache_dtype = None,
+                Flag::MambaSsmCacheDtype => self.mamba_ssm_cache_dtype = None,
+                Flag::MambaCacheMode => self.mamba_cache_mode = None,
+                Flag::KvCacheDtypeSkipLayers => self.kv_cache_dtype_skip_layers = None,
                 _ => self.gpu_memory_utilization = None,
             }
         }
@@ -124,6 +143,7 @@ impl EngineArgs {
             Flag::BlockSize => Some(&mut self.block_size),
             Flag::NumGpuBlocksOverride => Some(&mut self.num_gpu_blocks_override),
             Flag::KvCacheMemoryBytes => Some(&mut self.kv_cache_memory_bytes),
+            Flag::MambaBlockSize => Some(&mut self.mamba_block_size),
             _ => None,
         }
     }
@@ -135,8 +155,22 @@ impl EngineArgs {
             Flag::AsyncScheduling => Some(&mut self.async_scheduling),
             Flag::EnforceEager => Some(&mut self.enforce_eager),
             Flag::DisableHybridKvCacheManager => Some(&mut self.disable_hybrid_kv_cache_manager),
+            Flag::DisableSlidingWindow => Some(&mut self.disable_sliding_window),
             _ => None,
         }
+    }
+
+    /// A list of words; anything but a list is kept for vLLM's message.
+    fn words(&mut self, flag: Flag, value: &Value) -> Result<Option<Vec<String>>, FlagError> {
+        let Value::Array(items) = value else {
+            return self.lax(flag, value, Err(TypeProblem::NOT_A_LIST));
+        };
+        items
+            .iter()
+            .map(|item| item.as_str().map(str::to_owned))
+            .collect::<Option<_>>()
+            .map(Some)
+            .ok_or_else(|| wrong_type(flag, value))
     }
 
     /// Keeps a value that pydantic does not take for its message. vLLM itself
@@ -239,6 +273,7 @@ fn wrong_type(flag: Flag, value: &Value) -> FlagError {
             FlagKind::Integer | FlagKind::HumanInteger => "a whole number",
             FlagKind::Float => "a number",
             FlagKind::Bool => "true or false",
+            FlagKind::List => "a list of strings",
         },
         got: match value {
             Value::String(text) => format!("{:?}", text.chars().take(40).collect::<String>()),
@@ -252,44 +287,6 @@ fn text(flag: Flag, value: &Value) -> Result<String, FlagError> {
         .as_str()
         .map(str::to_owned)
         .ok_or_else(|| wrong_type(flag, value))
-}
-
-/// The environment variables that matter.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Environment {
-    /// `VLLM_KV_CACHE_LAYOUT`
-    pub kv_cache_layout: Option<String>,
-    /// `VLLM_ALLOW_LONG_MAX_MODEL_LEN`
-    pub allow_long_max_model_len: bool,
-    /// Variables that were set and have no rule here, by name.
-    pub unmodelled: Vec<String>,
-}
-
-/// Variables that no decision about the KV cache looks at.
-const UNTOUCHING_VARIABLES: [&str; 4] = [
-    "VLLM_LOGGING_LEVEL",
-    "VLLM_NO_USAGE_STATS",
-    "VLLM_CACHE_ROOT",
-    "VLLM_API_KEY",
-];
-
-impl Environment {
-    /// Sets one variable. A `VLLM_` variable without a rule is remembered and
-    /// refused by name; others are not vLLM's.
-    pub fn set(&mut self, name: &str, value: &str) {
-        match name {
-            "VLLM_KV_CACHE_LAYOUT" => self.kv_cache_layout = Some(value.to_owned()),
-            // mirrors `vllm/envs.py`: lower-cased, "1" or "true"
-            "VLLM_ALLOW_LONG_MAX_MODEL_LEN" => {
-                self.allow_long_max_model_len =
-                    matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true");
-            }
-            _ if name.starts_with("VLLM_") && !UNTOUCHING_VARIABLES.contains(&name) => {
-                self.unmodelled.push(name.chars().take(80).collect());
-            }
-            _ => {}
-        }
-    }
 }
 
 #[cfg(test)]

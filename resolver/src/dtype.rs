@@ -198,6 +198,10 @@ impl Serialize for CacheDtype {
 pub enum TorchDtype {
     /// `uint8`: opaque packed bytes.
     Uint8,
+    /// `int8`
+    Int8,
+    /// `float16`
+    Float16,
     /// `bfloat16`
     Bfloat16,
     /// `float8_e4m3fn`
@@ -212,8 +216,8 @@ impl TorchDtype {
     #[must_use]
     pub const fn size_bytes(self) -> u64 {
         match self {
-            Self::Uint8 | Self::Float8E4m3fn => 1,
-            Self::Bfloat16 => 2,
+            Self::Uint8 | Self::Int8 | Self::Float8E4m3fn => 1,
+            Self::Float16 | Self::Bfloat16 => 2,
             Self::Float32 => 4,
         }
     }

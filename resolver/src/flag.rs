@@ -23,6 +23,8 @@ pub enum FlagKind {
     Float,
     /// On or off (`--flag`, `--no-flag`).
     Bool,
+    /// Words; on the command line they stand apart by commas or spaces.
+    List,
 }
 
 /// A modelled flag of `vllm serve`.
@@ -47,11 +49,17 @@ pub enum Flag {
     GpuMemoryUtilization,
     KvCacheMemoryBytes,
     Dtype,
+    KvCacheDtypeSkipLayers,
+    MambaBlockSize,
+    MambaCacheDtype,
+    MambaSsmCacheDtype,
+    MambaCacheMode,
+    DisableSlidingWindow,
 }
 
 impl Flag {
     /// Every modelled flag.
-    pub const ALL: [Self; 18] = [
+    pub const ALL: [Self; 24] = [
         Self::KvCacheDtype,
         Self::TensorParallelSize,
         Self::DataParallelSize,
@@ -70,6 +78,12 @@ impl Flag {
         Self::GpuMemoryUtilization,
         Self::KvCacheMemoryBytes,
         Self::Dtype,
+        Self::KvCacheDtypeSkipLayers,
+        Self::MambaBlockSize,
+        Self::MambaCacheDtype,
+        Self::MambaSsmCacheDtype,
+        Self::MambaCacheMode,
+        Self::DisableSlidingWindow,
     ];
 
     /// The name in `EngineArgs`.
@@ -93,6 +107,12 @@ impl Flag {
             Self::GpuMemoryUtilization => "gpu_memory_utilization",
             Self::KvCacheMemoryBytes => "kv_cache_memory_bytes",
             Self::Dtype => "dtype",
+            Self::KvCacheDtypeSkipLayers => "kv_cache_dtype_skip_layers",
+            Self::MambaBlockSize => "mamba_block_size",
+            Self::MambaCacheDtype => "mamba_cache_dtype",
+            Self::MambaSsmCacheDtype => "mamba_ssm_cache_dtype",
+            Self::MambaCacheMode => "mamba_cache_mode",
+            Self::DisableSlidingWindow => "disable_sliding_window",
         }
     }
 
@@ -104,12 +124,19 @@ impl Flag {
     /// What it takes.
     pub const fn kind(self) -> FlagKind {
         match self {
-            Self::KvCacheDtype | Self::AttentionBackend | Self::Dtype => FlagKind::Text,
+            Self::KvCacheDtype
+            | Self::AttentionBackend
+            | Self::Dtype
+            | Self::MambaCacheDtype
+            | Self::MambaSsmCacheDtype
+            | Self::MambaCacheMode => FlagKind::Text,
+            Self::KvCacheDtypeSkipLayers => FlagKind::List,
             Self::TensorParallelSize
             | Self::DataParallelSize
             | Self::DecodeContextParallelSize
             | Self::MaxNumSeqs
             | Self::BlockSize
+            | Self::MambaBlockSize
             | Self::NumGpuBlocksOverride => FlagKind::Integer,
             Self::MaxModelLen | Self::MaxNumBatchedTokens | Self::KvCacheMemoryBytes => {
                 FlagKind::HumanInteger
@@ -119,6 +146,7 @@ impl Flag {
             | Self::EnablePrefixCaching
             | Self::AsyncScheduling
             | Self::EnforceEager
+            | Self::DisableSlidingWindow
             | Self::DisableHybridKvCacheManager => FlagKind::Bool,
         }
     }
@@ -135,6 +163,8 @@ impl Flag {
             | Self::AsyncScheduling
             | Self::NumGpuBlocksOverride
             | Self::DisableHybridKvCacheManager
+            | Self::MambaBlockSize
+            | Self::MambaCacheMode
             | Self::KvCacheMemoryBytes => true,
             Self::KvCacheDtype
             | Self::TensorParallelSize
@@ -143,6 +173,10 @@ impl Flag {
             | Self::DecodeContextParallelSize
             | Self::EnforceEager
             | Self::GpuMemoryUtilization
+            | Self::KvCacheDtypeSkipLayers
+            | Self::MambaCacheDtype
+            | Self::MambaSsmCacheDtype
+            | Self::DisableSlidingWindow
             | Self::Dtype => false,
         }
     }
@@ -168,6 +202,14 @@ impl Flag {
             Self::GpuMemoryUtilization => "fraction of the GPU that vLLM may fill",
             Self::KvCacheMemoryBytes => "bytes for the KV cache, instead of profiling",
             Self::Dtype => "data type of the weights and activations",
+            Self::KvCacheDtypeSkipLayers => {
+                "layers that keep the model's data type: numbers, or sliding_window"
+            }
+            Self::MambaBlockSize => "tokens in a block of linear layers' states",
+            Self::MambaCacheDtype => "data type of linear layers' states",
+            Self::MambaSsmCacheDtype => "data type of their recurrent states alone",
+            Self::MambaCacheMode => "no longer read by vLLM",
+            Self::DisableSlidingWindow => "no windows, and requests no longer than one",
         }
     }
 
@@ -180,6 +222,12 @@ impl Flag {
         };
         match self.kind() {
             FlagKind::Text => Ok(Value::String(text.to_owned())),
+            FlagKind::List => Ok(Value::Array(
+                text.split([',', ' '])
+                    .filter(|word| !word.is_empty())
+                    .map(|word| Value::String(word.to_owned()))
+                    .collect(),
+            )),
             FlagKind::Integer => match text.trim().parse() {
                 Ok(number) => Ok(Value::Integer(number)),
                 Err(_) => Err(wrong("a whole number")),
@@ -284,6 +332,19 @@ mod tests {
             assert_eq!(flag.name().parse(), Ok(flag));
         }
         assert_eq!(Flag::KvCacheDtype.option(), "--kv-cache-dtype");
+    }
+
+    #[test]
+    fn words_stand_apart_by_commas_or_spaces() {
+        let word = |text: &str| Value::String(text.to_owned());
+        assert_eq!(
+            Flag::KvCacheDtypeSkipLayers.parse_text("0, 3 sliding_window"),
+            Ok(Value::Array(vec![
+                word("0"),
+                word("3"),
+                word("sliding_window")
+            ]))
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::error::{Refusal, Stage};
+use crate::spec::Layers;
 use crate::trace::Trace;
 
 /// A permutation of `[L, B, H, N, C]`, outermost first.
@@ -39,6 +40,19 @@ impl KvCacheLayout {
             Self::Blhnc | Self::Blnhc | Self::Bhlnc => true,
             Self::Lbhnc | Self::Lbnhc | Self::Lhbnc => false,
         }
+    }
+
+    /// Whether a page's bytes lie together.
+    pub const fn is_block_compact(self) -> bool {
+        match self {
+            Self::Lbhnc | Self::Lbnhc | Self::Blhnc | Self::Blnhc => true,
+            Self::Lhbnc | Self::Bhlnc => false,
+        }
+    }
+
+    /// Whether each layer has a region of its own.
+    pub const fn is_layer_outermost(self) -> bool {
+        !self.is_block_outermost()
     }
 
     /// Reads the environment variable's spelling, with its older names.
@@ -96,6 +110,28 @@ impl LayoutSpelling {
 fn python_list<'a>(names: impl Iterator<Item = &'a str>) -> String {
     let quoted: Vec<String> = names.map(|name| format!("'{name}'")).collect();
     format!("[{}]", quoted.join(", "))
+}
+
+/// The candidates that specs of several shapes leave.
+/// Mirrors the first part of `resolve_kv_cache_layout`.
+pub(crate) fn compact(
+    candidates: Vec<KvCacheLayout>,
+    layers: &Layers,
+) -> Result<Vec<KvCacheLayout>, Refusal> {
+    let mut shapes = Vec::new();
+    for spec in &layers.specs {
+        let shape = (spec.num_heads(), spec.num_states(), spec.page_size_bytes()?);
+        if !shapes.contains(&shape) {
+            shapes.push(shape);
+        }
+    }
+    if shapes.len() <= 1 {
+        return Ok(candidates);
+    }
+    Ok(candidates
+        .into_iter()
+        .filter(|layout| layout.is_block_compact())
+        .collect())
 }
 
 /// Picks the layout for the whole model.

@@ -11,6 +11,7 @@ pub mod backend;
 pub mod catalog;
 pub mod config;
 pub mod dtype;
+pub mod environment;
 pub mod error;
 pub mod flag;
 pub mod gpu;
@@ -29,8 +30,9 @@ pub mod trace;
 pub mod units;
 pub mod value;
 
-pub use args::{EngineArgs, Environment};
+pub use args::EngineArgs;
 pub use dtype::CacheDtype;
+pub use environment::Environment;
 pub use error::{Advice, Outcome, Refusal, Stage, StartupError};
 pub use flag::{Flag, FlagError, FlagKind};
 pub use gpu::{Arch, ComputeCapability, Gpu};

@@ -5,16 +5,15 @@ use crate::config::{EngineConfig, ModelDtype};
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::request::Request;
-use crate::resolution::Note;
+use crate::resolution::{Note, Resolution};
 use crate::spec::deepseek_v4::KERNEL_BLOCK_SIZE;
 
 /// GPUs in a usual node.
 const USUAL_NODE_GPUS: u64 = 8;
 
-/// Notes on a configuration that passes the plan. True if something after the
+/// Notes on a DeepSeek V4 that passes the plan. True if something after the
 /// plan is known to refuse it, or may.
-pub(crate) fn on_resolution(
-    request: &Request,
+pub(crate) fn on_deepseek_v4(
     config: &EngineConfig,
     implementation: Implementation,
     block_size: u64,
@@ -69,11 +68,22 @@ pub(crate) fn on_resolution(
             ),
         ));
     }
-    if block_size != 4 {
+    concerns
+}
+
+/// Notes on any configuration that passes the plan.
+pub(crate) fn on_any(
+    request: &Request,
+    config: &EngineConfig,
+    resolution: &Resolution,
+    notes: &mut Vec<Note>,
+) {
+    if resolution.reported_block_size != resolution.block_size {
         notes.push(Note::new(
             "reported-block-size",
             format!(
-                "vLLM's metrics will show a block size of 4, the smallest group's, not {block_size}."
+                "vLLM's metrics will show a block size of {}, the smallest group's, not {}.",
+                resolution.reported_block_size, resolution.block_size
             ),
         ));
     }
@@ -95,6 +105,14 @@ pub(crate) fn on_resolution(
                 .to_owned(),
         ));
     }
+    if request.args.mamba_cache_mode.is_some() {
+        notes.push(Note::new(
+            "mamba-cache-mode",
+            "mamba_cache_mode is no longer read: vLLM takes align with prefix caching and none \
+             without it (vllm/engine/arg_utils.py create_engine_config)."
+                .to_owned(),
+        ));
+    }
     if request.available_memory.is_some() && request.args.kv_cache_memory_bytes.is_some() {
         notes.push(Note::new(
             "pool-given-twice",
@@ -103,7 +121,6 @@ pub(crate) fn on_resolution(
                 .to_owned(),
         ));
     }
-    concerns
 }
 
 const fn plain_rows_declared(dtype: CacheDtype) -> bool {
@@ -142,12 +159,9 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
             "Through 0.29, auto is not resolved to fp8 on the packed layout; since 0.30 it is."
                 .to_owned(),
         ),
-        Refusal::Raised { message, .. } if message.is_empty() => (
-            "bare-assertion",
-            "vLLM asserts without a word that an expert's width divides by tensor × data parallel \
-             size; --enable-expert-parallel keeps experts whole."
-                .to_owned(),
-        ),
+        Refusal::Raised { stage, message, .. } if message.is_empty() => {
+            ("bare-assertion", bare_assertion(*stage))
+        }
         Refusal::Raised {
             stage: Stage::Args, ..
         } => (
@@ -159,4 +173,25 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
         _ => return,
     };
     notes.push(Note::new(code, text));
+}
+
+/// What vLLM asserts without a word, by where it does.
+fn bare_assertion(stage: Stage) -> String {
+    match stage {
+        Stage::Config => {
+            "vLLM asserts without a word that config.json has `index_topk`, by which DeepSeek \
+             V3.2's indexer picks tokens."
+        }
+        Stage::Model => {
+            "vLLM asserts without a word that KV heads divide by tensor_parallel_size or are \
+             divided by it, and that an expert's width divides by tensor × data parallel size; \
+             --enable-expert-parallel keeps experts whole."
+        }
+        Stage::Plan => {
+            "vLLM asserts without a word that a page grows with its block, which one that is \
+             padded does not; choose other layers to keep unquantised."
+        }
+        Stage::Args | Stage::Specs | Stage::Unmodelled => "vLLM asserts this without a word.",
+    }
+    .to_owned()
 }

@@ -53,6 +53,14 @@ pub(crate) struct TypeProblem {
     code: &'static str,
 }
 
+impl TypeProblem {
+    /// Anything that is no list, for a `list` field.
+    pub(crate) const NOT_A_LIST: Self = Self {
+        message: "Input should be a valid list",
+        code: "list_type",
+    };
+}
+
 const fn problem<T>(message: &'static str, code: &'static str) -> Result<T, TypeProblem> {
     Err(TypeProblem { message, code })
 }
@@ -156,6 +164,16 @@ impl Bound {
     }
 }
 
+/// `'a', 'b' or 'c'`
+fn or_list(choices: &[&str]) -> String {
+    let quoted: Vec<String> = choices.iter().map(|choice| repr(choice)).collect();
+    match quoted.split_last() {
+        Some((last, rest)) if !rest.is_empty() => format!("{} or {last}", rest.join(", ")),
+        Some((last, _)) => last.clone(),
+        None => String::new(),
+    }
+}
+
 /// The errors of one config class, as pydantic prints them together.
 pub(crate) struct FieldErrors {
     class: &'static str,
@@ -197,6 +215,12 @@ impl FieldErrors {
         self.block(field, problem.message, problem.code, value);
     }
 
+    /// Notes that `value` is none of a literal's choices.
+    pub(crate) fn not_a_literal(&mut self, field: &str, choices: &[&str], value: &Value) {
+        let message = format!("Input should be {}", or_list(choices));
+        self.block(field, &message, "literal_error", value);
+    }
+
     /// Notes that `value` is none of a literal's choices, nor an instance of
     /// the class that is taken beside them.
     pub(crate) fn not_a_choice(
@@ -207,14 +231,9 @@ impl FieldErrors {
         value: &Value,
     ) {
         let quoted: Vec<String> = choices.iter().map(|choice| repr(choice)).collect();
-        let (last, rest) = quoted
-            .split_last()
-            .map_or((String::new(), &[][..]), |(last, rest)| {
-                (last.clone(), rest)
-            });
         self.block(
             &format!("{field}.literal[{}]", quoted.join(",")),
-            &format!("Input should be {} or {last}", rest.join(", ")),
+            &format!("Input should be {}", or_list(choices)),
             "literal_error",
             value,
         );

@@ -102,6 +102,8 @@ impl Serialize for Release {
 /// The behaviours of a release. Each names the version that brought it.
 #[derive(Debug)]
 pub struct Profile {
+    /// Whether the families beside DeepSeek V4 have rules here.
+    pub models_all_families: bool,
     /// Names that `EngineArgs` takes, one a line, dumped from
     /// `vllm/engine/arg_utils.py`.
     pub engine_args: &'static str,
@@ -151,6 +153,7 @@ pub enum PackedDtypeRule {
 }
 
 const V0_33_0: Profile = Profile {
+    models_all_families: true,
     engine_args: include_str!("release/engine_args/0.33.0.txt"),
     cache_dtypes: &CacheDtype::ALL,
     unknown_dtype: UnknownDtype::Config,
@@ -165,6 +168,7 @@ const V0_33_0: Profile = Profile {
 };
 
 const V0_30_0: Profile = Profile {
+    models_all_families: false,
     engine_args: include_str!("release/engine_args/0.30.0.txt"),
     cache_dtypes: &[
         CacheDtype::Auto,
@@ -198,6 +202,7 @@ const V0_30_0: Profile = Profile {
 };
 
 const V0_29_0: Profile = Profile {
+    models_all_families: false,
     engine_args: include_str!("release/engine_args/0.29.0.txt"),
     cache_dtypes: &[
         CacheDtype::Auto,

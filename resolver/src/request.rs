@@ -3,7 +3,8 @@
 
 use std::str::FromStr;
 
-use crate::args::{EngineArgs, Environment};
+use crate::args::EngineArgs;
+use crate::environment::Environment;
 use crate::gpu::Gpu;
 use crate::release::Release;
 use crate::value::Value;

@@ -95,8 +95,8 @@ pub struct LayerRow {
     pub page_size_bytes: u64,
     /// Bytes of one page before padding.
     pub unpadded_page_size_bytes: u64,
-    /// Tokens that one stored state covers.
-    pub tokens_per_state: u64,
+    /// Tokens that one stored state covers; -1 for states of the whole request.
+    pub tokens_per_state: i64,
     /// Stored states in one page.
     pub states_per_page: u64,
     /// Bytes of one stored state.
@@ -105,6 +105,8 @@ pub struct LayerRow {
     pub state_content_bytes: Option<u64>,
     /// Elements of one row.
     pub head_size: u64,
+    /// Elements of a V row; 0 where one vector serves for both.
+    pub head_size_v: u64,
     /// KV heads on one rank.
     pub num_kv_heads: u64,
     /// Element type of the stored bytes.
@@ -113,6 +115,8 @@ pub struct LayerRow {
     pub kv_quant_mode: KvQuantMode,
     /// Window in tokens.
     pub sliding_window: Option<u64>,
+    /// Chunk in tokens.
+    pub attention_chunk_size: Option<u64>,
     /// Page alignment in bytes.
     pub alignment: Option<u64>,
 }
@@ -172,7 +176,9 @@ pub struct TensorRow {
     pub layers: usize,
     /// Their numbers in the model, in the order of the pages.
     pub layer_indices: Vec<u32>,
-    /// What follows `model.layers.N.` in their names.
+    /// What precedes the number in their names.
+    pub name_prefix: &'static str,
+    /// What follows it.
     pub name_suffix: &'static str,
     /// Bytes from the start of the allocation to the first page.
     pub offset: u64,
@@ -290,8 +296,8 @@ pub struct SlotBytes {
     pub role: LayerRole,
     /// Bytes of one stored state.
     pub bytes: u64,
-    /// Tokens that it covers.
-    pub tokens_per_state: u64,
+    /// Tokens that it covers; -1 for the whole request.
+    pub tokens_per_state: i64,
 }
 
 impl Resolution {
@@ -326,7 +332,7 @@ impl Resolution {
             let mut offset = row.offset;
             for index in &row.layer_indices {
                 placements.push(LayerPlacement {
-                    name: format!("model.layers.{index}.{}", row.name_suffix),
+                    name: format!("{}.{index}.{}", row.name_prefix, row.name_suffix),
                     group: row.group,
                     offset,
                     block_stride: row.block_stride,

@@ -3,13 +3,16 @@
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
 use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
+use crate::flag::Flag;
 use crate::gpu::Arch;
 use crate::layout::{self, KvCacheLayout};
-use crate::model::{DeepseekV4, Model, ModelError};
+use crate::model::decoder::WindowSource;
+use crate::model::{Common, Decoder, DeepseekV4, Kind, Model, ModelError};
 use crate::plan;
 use crate::request::Request;
 use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
-use crate::spec::{Layers, deepseek_v4 as dsv4_spec};
+use crate::spec::decoder::{Built, Context};
+use crate::spec::{self, Layers, deepseek_v4 as dsv4_spec};
 use crate::trace::Trace;
 use crate::{advice, notes};
 
@@ -58,8 +61,9 @@ fn run(request: &Request, notes: &mut Vec<Note>, trace: &mut Trace) -> Result<Re
     })?;
     let arch = arch(request)?;
     let config = config::build(request, &model, trace)?;
-    match &model {
-        Model::DeepseekV4(facts) => deepseek_v4(request, facts, &config, arch, notes, trace),
+    match &model.kind {
+        Kind::DeepseekV4(facts) => deepseek_v4(request, facts, &config, arch, notes, trace),
+        Kind::Decoder(facts) => decoder(request, &model.common, facts, &config, arch, notes, trace),
     }
 }
 
@@ -71,9 +75,10 @@ fn deepseek_v4(
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Refusal> {
+    flags_of_other_families(request)?;
     let profile = request.release.profile();
-    let implementation =
-        dsv4_backend::select(config, model, arch, request.gpu.capability, notes, trace)?;
+    let capability = request.gpu.capability;
+    let implementation = dsv4_backend::select(config, model, arch, capability, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
     expert_width(config, model)?;
     if config.block_size.is_some() && config.cache_dtype.skips_boundary_layers() {
@@ -84,29 +89,7 @@ fn deepseek_v4(
         )));
     }
     let block_size = block_size(config, implementation, trace);
-    let mut layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
-    let rows = layer_rows(&layers)?;
-    let layout = layout::resolve(
-        request.env.kv_cache_layout.as_deref(),
-        &[KvCacheLayout::Blhnc, KvCacheLayout::Blnhc],
-        trace,
-    )?;
-    let plan = plan::plan(
-        &mut layers,
-        layout,
-        config,
-        profile,
-        pool_bytes(request),
-        trace,
-    )?;
-    let concerns = notes::on_resolution(request, config, implementation, block_size, notes);
-    let outcome = if concerns || !implementation.declares(request.gpu.capability) {
-        Outcome::Unverified
-    } else if resolved.cache_dtype == config.cache_dtype {
-        Outcome::Works
-    } else {
-        Outcome::Becomes
-    };
+    let layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
     let mut backends = vec![
         "CompressorBackend",
         "DEEPSEEK_SPARSE_SWA",
@@ -114,12 +97,106 @@ fn deepseek_v4(
         implementation.backend().as_str(),
     ];
     backends.sort_unstable();
+    let built = Built {
+        layers,
+        backends,
+        layouts: vec![KvCacheLayout::Blhnc, KvCacheLayout::Blnhc],
+        cache_dtype: resolved.cache_dtype,
+        block_size,
+        concerns: !implementation.declares(capability),
+        spec_backends: Vec::new(),
+    };
+    let mut resolution = plan(request, config, built, arch, notes, trace)?;
+    if notes::on_deepseek_v4(config, implementation, block_size, notes) {
+        resolution.outcome = Outcome::Unverified;
+    }
+    notes::on_any(request, config, &resolution, notes);
+    Ok(resolution)
+}
+
+fn decoder(
+    request: &Request,
+    common: &Common,
+    decoder: &Decoder,
+    config: &EngineConfig,
+    arch: Arch,
+    notes: &mut Vec<Note>,
+    trace: &mut Trace,
+) -> Result<Resolution, Refusal> {
+    if !request.release.profile().models_all_families {
+        return Err(Refusal::not_modelled(format!(
+            "{} on vLLM {} is not modelled yet",
+            common.architecture, request.release
+        )));
+    }
+    let without;
+    let decoder = if config.disable_sliding_window && decoder.has_windows() {
+        if decoder.windows == WindowSource::Own {
+            return Err(Refusal::not_modelled(format!(
+                "disable_sliding_window on {} is not modelled",
+                common.architecture
+            )));
+        }
+        without = decoder.without_windows();
+        &without
+    } else {
+        decoder
+    };
+    let context = Context {
+        common,
+        decoder,
+        config,
+        arch,
+        capability: request.gpu.capability,
+    };
+    let built = spec::decoder::build(&context, notes, trace)?;
+    let resolution = plan(request, config, built, arch, notes, trace)?;
+    notes::on_any(request, config, &resolution, notes);
+    Ok(resolution)
+}
+
+/// From built layers to the answer.
+fn plan(
+    request: &Request,
+    config: &EngineConfig,
+    mut built: Built,
+    arch: Arch,
+    notes: &mut Vec<Note>,
+    trace: &mut Trace,
+) -> Result<Resolution, Refusal> {
+    let rows = layer_rows(&built.layers)?;
+    let requested_layout = request.env.kv_cache_layout.as_deref();
+    let candidates = layout::compact(built.layouts, &built.layers)?;
+    let layout = layout::resolve(requested_layout, &candidates, trace)?;
+    let plan = plan::plan(
+        &mut built.layers,
+        layout,
+        config,
+        request.release.profile(),
+        pool_bytes(request),
+        trace,
+    )?;
+    let worker_refuses = spec::decoder::worker_concerns(
+        &built.layers,
+        &built.spec_backends,
+        arch,
+        layout,
+        plan.bytes_per_block,
+        notes,
+    )?;
+    let outcome = if built.concerns || worker_refuses {
+        Outcome::Unverified
+    } else if built.cache_dtype == config.requested_cache_dtype {
+        Outcome::Works
+    } else {
+        Outcome::Becomes
+    };
     Ok(Resolution {
         outcome,
-        requested_cache_dtype: config.cache_dtype,
-        cache_dtype: resolved.cache_dtype,
-        backends,
-        block_size,
+        requested_cache_dtype: config.requested_cache_dtype,
+        cache_dtype: built.cache_dtype,
+        backends: built.backends,
+        block_size: built.block_size,
         reported_block_size: plan.reported_block_size,
         kv_cache_layout: layout,
         max_model_len: plan.max_model_len,
@@ -192,6 +269,28 @@ fn pool_bytes(request: &Request) -> Option<u64> {
     })
 }
 
+/// Flags whose rules are of other families' layers.
+fn flags_of_other_families(request: &Request) -> Result<(), Refusal> {
+    let args = &request.args;
+    let skips = args.kv_cache_dtype_skip_layers.as_ref();
+    let asked = [
+        (
+            Flag::KvCacheDtypeSkipLayers,
+            skips.is_some_and(|layers| !layers.is_empty()),
+        ),
+        (
+            Flag::DisableSlidingWindow,
+            args.disable_sliding_window == Some(true),
+        ),
+    ];
+    match asked.iter().find(|(_, asked)| *asked) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Refusal::not_modelled(format!(
+            "{flag} on DeepSeek V4 is not modelled yet"
+        ))),
+    }
+}
+
 /// A bare assertion where experts cannot be sliced evenly.
 /// Mirrors `vllm/model_executor/layers/fused_moe/config.py` `FusedMoEConfig.__post_init__`.
 fn expert_width(config: &EngineConfig, model: &DeepseekV4) -> Result<(), Refusal> {
@@ -248,10 +347,12 @@ fn layer_rows(layers: &Layers) -> Result<Vec<LayerRow>, Refusal> {
                 slot_bytes: spec.slot_bytes()?,
                 state_content_bytes: spec.state_content_bytes,
                 head_size: spec.head_size,
+                head_size_v: spec.head_size_v,
                 num_kv_heads: spec.num_kv_heads,
                 dtype: spec.dtype,
                 kv_quant_mode: spec.kv_quant_mode,
                 sliding_window: spec.sliding_window,
+                attention_chunk_size: spec.attention_chunk_size,
                 alignment: spec.alignment,
             })
         })

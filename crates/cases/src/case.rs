@@ -49,7 +49,8 @@ pub fn parse_json(text: &str) -> Result<Value, CaseError> {
     serde_json::from_str(text).map_err(|error| CaseError::Malformed(format!("not JSON: {error}")))
 }
 
-/// Reads a config.json.
+/// Reads a config.json. Python writes `Infinity` and `NaN` into some, which are
+/// no JSON; no rule reads such a field, so they are taken as null.
 pub fn parse_config(text: &str) -> Result<Value, CaseError> {
     if text.len() > MOST_CONFIG_BYTES {
         return malformed(format!(
@@ -57,7 +58,38 @@ pub fn parse_config(text: &str) -> Result<Value, CaseError> {
             text.len()
         ));
     }
-    parse_json(text)
+    parse_json(text).or_else(|error| match without_nonfinite(text) {
+        Some(text) => parse_json(&text),
+        None => Err(error),
+    })
+}
+
+/// The text with Python's non-finite numbers as null; `None` without any.
+fn without_nonfinite(text: &str) -> Option<String> {
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text;
+    let mut found = false;
+    let mut in_string = false;
+    while let Some(c) = rest.chars().next() {
+        let word = ["-Infinity", "Infinity", "NaN"]
+            .into_iter()
+            .find(|word| !in_string && rest.starts_with(word));
+        if let Some(word) = word {
+            out.push_str("null");
+            rest = &rest[word.len()..];
+            found = true;
+            continue;
+        }
+        let mut length = c.len_utf8();
+        if c == '"' {
+            in_string = !in_string;
+        } else if c == '\\' && in_string {
+            length += rest[length..].chars().next().map_or(0, char::len_utf8);
+        }
+        out.push_str(&rest[..length]);
+        rest = &rest[length..];
+    }
+    found.then_some(out)
 }
 
 /// Reads a case: its id (null if it has none), and the request.
@@ -301,5 +333,28 @@ fn usage(case: &Value) -> Result<Usage, CaseError> {
             "usage: expected a string, got {}",
             other.type_name()
         )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn python_numbers_that_are_no_json_are_null() {
+        let config = parse_config(
+            r#"{"limit":[0.0,Infinity],"low":-Infinity,"x":NaN,"text":"NaN \" Infinity"}"#,
+        )
+        .unwrap();
+        assert_eq!(
+            config.get("limit"),
+            Some(&Value::Array(vec![Value::Float(0.0), Value::Null]))
+        );
+        assert_eq!(config.get_set("low"), None);
+        assert_eq!(
+            config.get("text").and_then(Value::as_str),
+            Some("NaN \" Infinity")
+        );
+        assert!(parse_config("{Infinity").is_err());
     }
 }

@@ -154,6 +154,7 @@ fn known(flag: Flag) -> Arg {
     match flag.kind() {
         FlagKind::Bool => arg.action(ArgAction::SetTrue),
         FlagKind::Text => arg.value_name("TEXT"),
+        FlagKind::List => arg.value_name("WORD,WORD"),
         FlagKind::Integer | FlagKind::HumanInteger => arg.value_name("N").allow_hyphen_values(true),
         FlagKind::Float => arg.value_name("X").allow_hyphen_values(true),
     }

@@ -1,7 +1,17 @@
 //! Attention backends: their names, and which one a layer gets.
 
+pub(crate) mod block_size;
+mod combination;
+pub(crate) mod customize;
 pub mod deepseek_v4;
+pub(crate) mod flash_attention;
+pub(crate) mod kernel_block;
+pub(crate) mod layer;
+pub(crate) mod layouts;
+mod priorities;
 pub mod registry;
+pub(crate) mod select;
+mod table;
 
 use std::fmt;
 

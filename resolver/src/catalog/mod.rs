@@ -1,8 +1,10 @@
 //! GPUs and models that need not be described by hand.
 
 mod gpus;
+mod models;
 
 pub use gpus::GPUS;
+pub use models::MODELS;
 
 use crate::gpu::{ComputeCapability, Gpu};
 
@@ -56,37 +58,9 @@ pub fn find_gpu(key: &str) -> Option<&'static CatalogGpu> {
 pub struct CatalogModel {
     /// Its Hugging Face id.
     pub id: &'static str,
-    /// Its config.json.
+    /// Its config.json, as far as rules read it.
     pub config_json: &'static str,
 }
-
-/// Real config.json files, as public packages of model configurations carry them.
-pub const MODELS: [CatalogModel; 6] = [
-    CatalogModel {
-        id: "deepseek-ai/DeepSeek-V4-Flash",
-        config_json: include_str!("models/deepseek-ai--DeepSeek-V4-Flash.json"),
-    },
-    CatalogModel {
-        id: "deepseek-ai/DeepSeek-V4-Pro",
-        config_json: include_str!("models/deepseek-ai--DeepSeek-V4-Pro.json"),
-    },
-    CatalogModel {
-        id: "nvidia/DeepSeek-V4-Flash-NVFP4",
-        config_json: include_str!("models/nvidia--DeepSeek-V4-Flash-NVFP4.json"),
-    },
-    CatalogModel {
-        id: "nvidia/DeepSeek-V4-Pro-NVFP4",
-        config_json: include_str!("models/nvidia--DeepSeek-V4-Pro-NVFP4.json"),
-    },
-    CatalogModel {
-        id: "sgl-project/DeepSeek-V4-Flash-FP8",
-        config_json: include_str!("models/sgl-project--DeepSeek-V4-Flash-FP8.json"),
-    },
-    CatalogModel {
-        id: "sgl-project/DeepSeek-V4-Pro-FP8",
-        config_json: include_str!("models/sgl-project--DeepSeek-V4-Pro-FP8.json"),
-    },
-];
 
 /// The model of this id, whatever its case.
 pub fn find_model(id: &str) -> Option<&'static CatalogModel> {

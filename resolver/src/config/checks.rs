@@ -2,26 +2,22 @@
 
 use super::batch::BatchLimits;
 use crate::args::EngineArgs;
-use crate::dtype::CacheDtype;
+use crate::dtype::{CacheDtype, TorchDtype};
 use crate::error::{Refusal, Stage};
 use crate::flag::Flag;
-use crate::model::Model;
+use crate::model::{Common, Kind, Model};
 use crate::python::{Bound, FieldErrors, repr, repr_list};
 use crate::release::{Profile, UnknownDtype};
 use crate::request::Request;
-use crate::units::python_float;
 use crate::value::Value;
 
-/// GPUs of one node. A case says nothing of the node; this is the oracle's.
-const NODE_GPUS: i64 = 64;
-
-fn invalid(message: impl Into<String>) -> Refusal {
+pub(super) fn invalid(message: impl Into<String>) -> Refusal {
     Refusal::raised(Stage::Config, "ValidationError", message)
 }
 
 /// A class's fields in its order: what is of the wrong type, then what
 /// `bound` finds out of bounds.
-fn check_class(
+pub(super) fn check_class(
     class: &'static str,
     args: &EngineArgs,
     fields: &[Flag],
@@ -38,7 +34,7 @@ fn check_class(
 }
 
 /// An integer field that must be at least `least`.
-fn at_least(errors: &mut FieldErrors, field: &str, value: Option<i64>, least: i64) {
+pub(super) fn at_least(errors: &mut FieldErrors, field: &str, value: Option<i64>, least: i64) {
     if let Some(value) = value.filter(|value| *value < least) {
         errors.out_of_bounds(field, Bound::AtLeast(least), &Value::Integer(value.into()));
     }
@@ -56,11 +52,20 @@ pub enum ModelDtype {
 }
 
 impl ModelDtype {
-    const fn as_str(self) -> &'static str {
+    pub(crate) const fn as_str(self) -> &'static str {
         match self {
             Self::Bfloat16 => "bfloat16",
             Self::Float16 => "float16",
             Self::Float32 => "float32",
+        }
+    }
+
+    /// As an element type.
+    pub const fn torch(self) -> TorchDtype {
+        match self {
+            Self::Bfloat16 => TorchDtype::Bfloat16,
+            Self::Float16 => TorchDtype::Float16,
+            Self::Float32 => TorchDtype::Float32,
         }
     }
 
@@ -80,7 +85,12 @@ const MODEL_DTYPES: [&str; 6] = ["auto", "half", "float16", "bfloat16", "float",
 /// Bounds and choices of `vllm/config/model.py` `ModelConfig`, before it opens
 /// config.json.
 pub(crate) fn model_fields(args: &EngineArgs) -> Result<(), Refusal> {
-    let fields = [Flag::Dtype, Flag::MaxModelLen, Flag::EnforceEager];
+    let fields = [
+        Flag::Dtype,
+        Flag::MaxModelLen,
+        Flag::EnforceEager,
+        Flag::DisableSlidingWindow,
+    ];
     check_class("ModelConfig", args, &fields, |flag, errors| match flag {
         Flag::Dtype => {
             if let Some(name) = args
@@ -97,58 +107,20 @@ pub(crate) fn model_fields(args: &EngineArgs) -> Result<(), Refusal> {
     })
 }
 
-/// `--dtype`, or the model's own. Mirrors `vllm/config/model.py` `_get_and_verify_dtype`.
-pub(super) fn model_dtype(args: &EngineArgs, model: &Model) -> Result<ModelDtype, Refusal> {
+/// `--dtype`, or the model's own; float32 is run as bfloat16 unless asked for.
+/// Mirrors `vllm/config/model.py` `_get_and_verify_dtype`.
+pub(super) fn model_dtype(args: &EngineArgs, model: &Common) -> Result<ModelDtype, Refusal> {
     if let Some(dtype) = args.dtype.as_deref().and_then(ModelDtype::parse) {
         return Ok(dtype);
     }
-    let Model::DeepseekV4(model) = model;
-    match model
-        .dtype
-        .as_deref()
-        .map(|name| (name, ModelDtype::parse(name)))
-    {
-        Some((_, Some(dtype @ (ModelDtype::Bfloat16 | ModelDtype::Float16)))) => Ok(dtype),
-        Some((name, _)) => Err(Refusal::not_modelled(format!(
-            "config.json's dtype is {name}; bfloat16 and float16 are modelled"
+    match model.dtype.as_deref() {
+        // without a name vLLM looks into the checkpoint; all of these have bfloat16 there
+        None | Some("bfloat16" | "float32") => Ok(ModelDtype::Bfloat16),
+        Some("float16") => Ok(ModelDtype::Float16),
+        Some(name) => Err(Refusal::not_modelled(format!(
+            "config.json's dtype {name} is not modelled"
         ))),
-        None => Err(Refusal::not_modelled(
-            "config.json names no dtype (torch_dtype); pass --dtype",
-        )),
     }
-}
-
-/// The longest request, and whether it is to be shortened to what fits.
-/// Mirrors `vllm/config/model.py` `_get_and_verify_max_len` and
-/// `ModelConfig.validate_model_config_after`.
-pub(super) fn max_model_len(request: &Request, model: &Model) -> Result<(u64, bool), Refusal> {
-    let asked = request.args.max_model_len;
-    let derived = model.max_position_embeddings();
-    let length = match asked {
-        None => return Ok((derived, false)),
-        Some(-1) => return Ok((derived, true)),
-        Some(length) => u64::try_from(length).unwrap_or(0),
-    };
-    if length > derived && !request.env.allow_long_max_model_len {
-        #[allow(clippy::cast_precision_loss)] // vLLM prints a float there
-        let derived = python_float(derived as f64);
-        return Err(invalid(format!(
-            "User-specified max_model_len ({length}) is greater than the derived max_model_len \
-             (max_position_embeddings={derived} or model_max_length=None in model's \
-             config.json). To allow overriding this maximum, set the env var \
-             VLLM_ALLOW_LONG_MAX_MODEL_LEN=1. VLLM_ALLOW_LONG_MAX_MODEL_LEN must be used with \
-             extreme caution. If the model uses relative position encoding (RoPE), positions \
-             exceeding derived_max_model_len lead to nan. If the model uses absolute position \
-             encoding, positions exceeding derived_max_model_len will cause a CUDA array \
-             out-of-bounds error."
-        )));
-    }
-    if length == 0 {
-        return Err(invalid(
-            "max_model_len must be a positive integer, got int: 0. Example: max_model_len=2048",
-        ));
-    }
-    Ok((length, false))
 }
 
 /// Bounds of `vllm/config/cache.py` `CacheConfig`.
@@ -164,14 +136,18 @@ pub(super) fn cache_fields(args: &EngineArgs) -> Result<(), Refusal> {
         Flag::GpuMemoryUtilization,
         Flag::NumGpuBlocksOverride,
         Flag::EnablePrefixCaching,
+        Flag::KvCacheDtypeSkipLayers,
+        Flag::MambaBlockSize,
+        Flag::MambaCacheDtype,
+        Flag::MambaSsmCacheDtype,
         Flag::KvCacheMemoryBytes,
     ];
     check_class("CacheConfig", args, &fields, |flag, errors| match flag {
-        Flag::BlockSize => {
-            if let Some(size) = args.block_size.filter(|size| *size <= 0) {
-                let value = Value::Integer(size.into());
-                errors.out_of_bounds(flag.name(), Bound::GreaterThan(0), &value);
-            }
+        Flag::BlockSize => positive(errors, flag, args.block_size),
+        Flag::MambaBlockSize => positive(errors, flag, args.mamba_block_size),
+        Flag::MambaCacheDtype => state_dtype(errors, flag, args.mamba_cache_dtype.as_deref()),
+        Flag::MambaSsmCacheDtype => {
+            state_dtype(errors, flag, args.mamba_ssm_cache_dtype.as_deref());
         }
         Flag::GpuMemoryUtilization => {
             let value = utilization.map(Value::Float).unwrap_or_default();
@@ -184,6 +160,104 @@ pub(super) fn cache_fields(args: &EngineArgs) -> Result<(), Refusal> {
         }
         _ => {}
     })
+}
+
+/// An integer field above 0.
+fn positive(errors: &mut FieldErrors, flag: Flag, value: Option<i64>) {
+    if let Some(value) = value.filter(|value| *value <= 0) {
+        let value = Value::Integer(value.into());
+        errors.out_of_bounds(flag.name(), Bound::GreaterThan(0), &value);
+    }
+}
+
+/// `vllm/config/cache.py` `MambaDType`
+fn state_dtype(errors: &mut FieldErrors, flag: Flag, name: Option<&str>) {
+    if let Some(name) = name.filter(|name| StateDtype::parse(name).is_none()) {
+        let value = Value::String(name.to_owned());
+        errors.not_a_literal(flag.name(), &StateDtype::CHOICES, &value);
+    }
+}
+
+/// `--mamba-cache-dtype` and `--mamba-ssm-cache-dtype`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum StateDtype {
+    /// `auto`
+    #[default]
+    Auto,
+    /// `float32`
+    Float32,
+    /// `float16`
+    Float16,
+    /// `bfloat16`
+    Bfloat16,
+}
+
+impl StateDtype {
+    /// Every spelling, in vLLM's order.
+    const CHOICES: [&str; 4] = ["auto", "float32", "float16", "bfloat16"];
+
+    fn parse(name: &str) -> Option<Self> {
+        match name {
+            "auto" => Some(Self::Auto),
+            "float32" => Some(Self::Float32),
+            "float16" => Some(Self::Float16),
+            "bfloat16" => Some(Self::Bfloat16),
+            _ => None,
+        }
+    }
+
+    /// As asked; the checks have found it to be a choice.
+    pub(super) fn asked(name: Option<&str>) -> Self {
+        name.and_then(Self::parse).unwrap_or_default()
+    }
+
+    /// The spelling.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Auto => "auto",
+            Self::Float32 => "float32",
+            Self::Float16 => "float16",
+            Self::Bfloat16 => "bfloat16",
+        }
+    }
+
+    /// Bytes of an element, unless it follows something else.
+    pub const fn size_bytes(self) -> Option<u64> {
+        match self {
+            Self::Auto => None,
+            Self::Float32 => Some(4),
+            Self::Float16 | Self::Bfloat16 => Some(2),
+        }
+    }
+}
+
+/// Mirrors `vllm/config/vllm.py` `VllmConfig.validate_mamba_block_size`.
+pub(super) fn mamba_block_size(args: &EngineArgs, max_model_len: u64) -> Result<(), Refusal> {
+    let differs = args
+        .mamba_block_size
+        .is_some_and(|size| u64::try_from(size) != Ok(max_model_len));
+    if differs && args.enable_prefix_caching == Some(false) {
+        return Err(invalid(
+            "--mamba-block-size can only be set with --enable-prefix-caching",
+        ));
+    }
+    Ok(())
+}
+
+/// Whether windows are to be kept as if they were full attention: chunks may
+/// only have blocks of their own where the environment allows it.
+/// Mirrors `vllm/config/vllm.py` `VllmConfig.__post_init__`.
+pub(super) fn hybrid_manager_off(request: &Request, model: &Common) -> Result<bool, Refusal> {
+    let must = model.attention_chunk_size.is_some() && request.env.hybrid_chunks_disallowed;
+    match request.args.disable_hybrid_kv_cache_manager {
+        None => Ok(must),
+        Some(false) if must => Err(invalid(
+            "Hybrid KV cache manager was explicitly enabled but is not supported in this \
+             configuration. Consider omitting the --enable-hybrid-kv-cache-manager flag to let \
+             vLLM decide automatically.",
+        )),
+        Some(off) => Ok(off),
+    }
 }
 
 /// The spelling, as the parser or `CacheConfig._validate_cache_dtype` takes it.
@@ -217,49 +291,6 @@ pub(super) fn cache_dtype(args: &EngineArgs, profile: &Profile) -> Result<CacheD
             }
         }
     })
-}
-
-/// `vllm/config/parallel.py` `ParallelConfig`.
-pub(super) fn parallel(args: &EngineArgs) -> Result<(), Refusal> {
-    let fields = [
-        Flag::TensorParallelSize,
-        Flag::DataParallelSize,
-        Flag::EnableExpertParallel,
-        Flag::DecodeContextParallelSize,
-    ];
-    check_class("ParallelConfig", args, &fields, |flag, errors| match flag {
-        Flag::TensorParallelSize => at_least(errors, flag.name(), args.tensor_parallel_size, 1),
-        Flag::DataParallelSize => {
-            at_least(errors, flag.name(), args.data_parallel_size, 1);
-            // a field of its own, which follows it
-            at_least(
-                errors,
-                "data_parallel_size_local",
-                args.data_parallel_size,
-                0,
-            );
-        }
-        Flag::DecodeContextParallelSize => {
-            at_least(errors, flag.name(), args.decode_context_parallel_size, 1);
-        }
-        _ => {}
-    })?;
-    let tensor = args.tensor_parallel_size.unwrap_or(1);
-    if tensor > NODE_GPUS {
-        return Err(invalid(format!(
-            "World size ({tensor}) is larger than the number of available GPUs ({NODE_GPUS}) in \
-             this node. If this is intentional and you are using:\n- ray, set \
-             '--distributed-executor-backend ray'.\n- multiprocessing, set '--nnodes' \
-             appropriately."
-        )));
-    }
-    let context = args.decode_context_parallel_size.unwrap_or(1);
-    if tensor % context != 0 {
-        return Err(invalid(format!(
-            "tp_size={tensor} must be divisible by dcp_size={context}."
-        )));
-    }
-    Ok(())
 }
 
 /// `vllm/config/scheduler.py` `SchedulerConfig`.
@@ -320,35 +351,27 @@ pub(super) fn float_cache(
 /// Dtypes that the quantisation takes. Mirrors `vllm/config/vllm.py`
 /// `VllmConfig._get_quantization_config`.
 pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Model) -> Result<(), Refusal> {
-    let Model::DeepseekV4(model) = model;
-    match (dtype, model.quant_method.as_deref()) {
-        (ModelDtype::Bfloat16 | ModelDtype::Float16, _) => Ok(()),
-        (ModelDtype::Float32, Some("fp8")) => Err(invalid(
+    match (dtype, &model.kind, model.common.quant_method.as_deref()) {
+        (ModelDtype::Bfloat16 | ModelDtype::Float16, _, _) | (ModelDtype::Float32, _, None) => {
+            Ok(())
+        }
+        (ModelDtype::Float32, Kind::DeepseekV4(_), Some("fp8")) => Err(invalid(
             "torch.float32 is not supported for quantization method deepseek_v4_fp8. Supported \
              dtypes: [torch.bfloat16, torch.float16]",
         )),
-        (ModelDtype::Float32, _) => Err(Refusal::not_modelled(
-            "dtype=float32 is modelled for the fp8 files only",
-        )),
+        (ModelDtype::Float32, _, Some(method)) => Err(Refusal::not_modelled(format!(
+            "dtype=float32 with quantisation {method} is not modelled"
+        ))),
     }
-}
-
-/// Mirrors `vllm/config/model.py` `ModelConfig.verify_with_parallel_config`.
-pub(super) fn heads(args: &EngineArgs, model: &Model) -> Result<(), Refusal> {
-    let heads = model.num_attention_heads();
-    let tensor = super::or_one(args.tensor_parallel_size);
-    if !heads.is_multiple_of(tensor) {
-        return Err(invalid(format!(
-            "Total number of attention heads ({heads}) must be divisible by tensor parallel size \
-             ({tensor})."
-        )));
-    }
-    Ok(())
 }
 
 /// Mirrors `vllm/config/vllm.py` `VllmConfig.validate_nvfp4_kv_cache_with_mla`.
-pub(super) fn nvfp4_with_mla(dtype: CacheDtype, profile: &Profile) -> Result<(), Refusal> {
-    if !dtype.is_plain_nvfp4() {
+pub(super) fn nvfp4_with_mla(
+    dtype: CacheDtype,
+    model: &Common,
+    profile: &Profile,
+) -> Result<(), Refusal> {
+    if !dtype.is_plain_nvfp4() || !model.use_mla {
         return Ok(());
     }
     let instead = if profile.cache_dtypes.contains(&CacheDtype::Nvfp4DsMla) {

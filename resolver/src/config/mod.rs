@@ -4,15 +4,19 @@
 
 mod batch;
 mod checks;
+mod length;
+mod parallel;
 
-pub use checks::ModelDtype;
 pub(crate) use checks::model_fields;
+pub use checks::{ModelDtype, StateDtype};
 
 use crate::args::EngineArgs;
 use crate::backend::AttentionBackend;
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
-use crate::model::Model;
+use crate::gpu::Arch;
+use crate::model::decoder::{Boundary, DtypeHook};
+use crate::model::{AutoCacheDtype, Kind, Model};
 use crate::request::Request;
 use crate::trace::Trace;
 use crate::units::mul;
@@ -23,7 +27,9 @@ const DEFAULT_GPU_MEMORY_UTILIZATION: f64 = 0.92;
 /// The settled configuration.
 #[derive(Debug, Clone, PartialEq)]
 pub struct EngineConfig {
-    /// As asked; the model may write back another.
+    /// As asked.
+    pub requested_cache_dtype: CacheDtype,
+    /// As the config leaves it; the model may write back another.
     pub cache_dtype: CacheDtype,
     /// Of the weights and activations.
     pub model_dtype: ModelDtype,
@@ -53,8 +59,18 @@ pub struct EngineConfig {
     pub gpu_memory_utilization: f64,
     /// Blocks to allocate, whatever fits.
     pub num_gpu_blocks_override: Option<i64>,
+    /// Whether common prefixes are reused.
+    pub enable_prefix_caching: bool,
     /// Windows are to be kept as if they were full attention.
     pub disable_hybrid_kv_cache_manager: bool,
+    /// Layers that keep the model's dtype, by number or as `sliding_window`.
+    pub skip_layers: Vec<String>,
+    /// Of linear layers' states.
+    pub state_dtype: StateDtype,
+    /// Of their recurrent states, if apart.
+    pub recurrent_dtype: StateDtype,
+    /// No layer has a window.
+    pub disable_sliding_window: bool,
 }
 
 /// Runs vLLM's checks in its order and fills in what the user leaves open.
@@ -66,8 +82,8 @@ pub(crate) fn build(
     let args = &request.args;
     let profile = request.release.profile();
 
-    let dtype = checks::model_dtype(args, model)?;
-    let (max_model_len, auto_fit) = checks::max_model_len(request, model)?;
+    let dtype = checks::model_dtype(args, &model.common)?;
+    let (max_model_len, auto_fit) = length::max_model_len(request, &model.common)?;
     trace.step(
         Stage::Config,
         "vllm/config/model.py",
@@ -78,9 +94,22 @@ pub(crate) fn build(
             Some(_) => format!("max_model_len is {max_model_len}, as asked"),
         },
     );
-    let cache_dtype = checks::cache_dtype(args, profile)?;
+    let asked = checks::cache_dtype(args, profile)?;
+    let mut cache_dtype = match (asked, model.common.auto_cache_dtype) {
+        (CacheDtype::Auto, AutoCacheDtype::Scheme(scheme)) => {
+            trace.step(
+                Stage::Config,
+                "vllm/utils/torch_utils.py",
+                "resolve_kv_cache_dtype_string",
+                || format!("the checkpoint's scheme makes auto {scheme}"),
+            );
+            scheme
+        }
+        (asked, _) => asked,
+    };
     checks::cache_fields(args)?;
-    checks::parallel(args)?;
+    packed_hybrid(cache_dtype, model)?;
+    parallel::parallel(args)?;
     let batch = batch::limits(request, max_model_len);
     let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch)?;
     trace.step(
@@ -95,10 +124,13 @@ pub(crate) fn build(
         .map(|name| AttentionBackend::parse(name, profile))
         .transpose()?
         .flatten();
+    hook(&mut cache_dtype, model, request, trace)?;
+    let disable_hybrid_kv_cache_manager = checks::hybrid_manager_off(request, &model.common)?;
     checks::float_cache(cache_dtype, dtype, profile)?;
-    checks::heads(args, model)?;
+    parallel::heads(args, &model.common)?;
     checks::quantised_dtype(dtype, model)?;
-    checks::nvfp4_with_mla(cache_dtype, profile)?;
+    checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
+    checks::mamba_block_size(args, max_model_len)?;
 
     let async_scheduling = args.async_scheduling.unwrap_or(true);
     let max_concurrent_batches = if async_scheduling { 2 } else { 1 };
@@ -117,6 +149,7 @@ pub(crate) fn build(
     );
 
     Ok(EngineConfig {
+        requested_cache_dtype: asked,
         cache_dtype,
         model_dtype: dtype,
         tensor_parallel_size: or_one(args.tensor_parallel_size),
@@ -134,8 +167,68 @@ pub(crate) fn build(
             .gpu_memory_utilization
             .unwrap_or(DEFAULT_GPU_MEMORY_UTILIZATION),
         num_gpu_blocks_override: args.num_gpu_blocks_override,
-        disable_hybrid_kv_cache_manager: args.disable_hybrid_kv_cache_manager.unwrap_or(false),
+        enable_prefix_caching: args.enable_prefix_caching.unwrap_or(true),
+        disable_hybrid_kv_cache_manager,
+        skip_layers: args.kv_cache_dtype_skip_layers.clone().unwrap_or_default(),
+        state_dtype: StateDtype::asked(args.mamba_cache_dtype.as_deref()),
+        recurrent_dtype: StateDtype::asked(args.mamba_ssm_cache_dtype.as_deref()),
+        disable_sliding_window: args.disable_sliding_window.unwrap_or(false),
     })
+}
+
+/// Packed dtypes look for the full-attention layers of a hybrid by its config's
+/// lists. Mirrors `vllm/model_executor/layers/quantization/turboquant/config.py`
+/// `TurboQuantConfig.get_boundary_skip_layers`.
+fn packed_hybrid(cache_dtype: CacheDtype, model: &Model) -> Result<(), Refusal> {
+    let listed = match &model.kind {
+        Kind::Decoder(decoder) => decoder.boundary != Boundary::Unlisted,
+        Kind::DeepseekV4(_) => true,
+    };
+    if listed || !cache_dtype.skips_boundary_layers() {
+        return Ok(());
+    }
+    Err(Refusal::raised(
+        Stage::Config,
+        "NotImplementedError",
+        "TurboQuant KV cache requires identifiable full-attention layers, but none were found in \
+         the hybrid model config.",
+    ))
+}
+
+/// What the architecture's own hook does to the cache dtype.
+/// Mirrors `vllm/model_executor/models/config.py`.
+fn hook(
+    cache_dtype: &mut CacheDtype,
+    model: &Model,
+    request: &Request,
+    trace: &mut Trace,
+) -> Result<(), Refusal> {
+    let Kind::Decoder(decoder) = &model.kind else {
+        return Ok(());
+    };
+    // `DeepseekV32ForCausalLM` asserts that its config has `index_topk`
+    if decoder.dtype_hook == DtypeHook::BfloatIsAuto && decoder.index_topk.is_none() {
+        return Err(checks::invalid(""));
+    }
+    let on_sm100 = request.gpu.capability.arch() == Some(Arch::Sm100);
+    let becomes = match (decoder.dtype_hook, *cache_dtype) {
+        (DtypeHook::BfloatIsAuto, CacheDtype::Bfloat16) => CacheDtype::Auto,
+        (DtypeHook::AutoIsFp8OnSm100, CacheDtype::Auto) if on_sm100 => CacheDtype::Fp8E4m3,
+        _ => return Ok(()),
+    };
+    trace.step(
+        Stage::Config,
+        "vllm/model_executor/models/config.py",
+        "verify_and_update_config",
+        || {
+            format!(
+                "{} takes {cache_dtype} as {becomes}",
+                model.common.architecture
+            )
+        },
+    );
+    *cache_dtype = becomes;
+    Ok(())
 }
 
 /// With expert parallelism each rank holds whole experts.

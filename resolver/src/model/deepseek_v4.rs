@@ -1,16 +1,14 @@
 //! DeepSeek V4: sparse MLA whose older tokens are compressed 4:1 or 128:1,
 //! beside a short window of whole ones.
 
-use super::fields::{array, integer, wrong_type};
-use super::{ModelError, clip};
+use super::ModelError;
+use super::fields::{array, integer};
 use crate::value::Value;
 
 /// Decoder layers beyond any model.
 const MOST_LAYERS: u64 = 1024;
 /// Heads, head sizes and windows beyond any model.
 const MOST_WIDTH: u64 = 1 << 16;
-/// Context length beyond any model, in tokens.
-const MOST_TOKENS: u64 = 1 << 32;
 
 /// How a layer keeps tokens older than its window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -45,12 +43,6 @@ pub struct DeepseekV4 {
     pub sliding_window: u64,
     /// Elements of an indexer key.
     pub index_head_dim: u64,
-    /// Longest sequence in tokens.
-    pub max_position_embeddings: u64,
-    /// `torch_dtype` or `dtype`, if config.json says.
-    pub dtype: Option<String>,
-    /// `quantization_config.quant_method`, if config.json has one.
-    pub quant_method: Option<String>,
     /// Width of one expert.
     pub moe_intermediate_size: u64,
     /// Each decoder layer's compression.
@@ -93,69 +85,10 @@ impl DeepseekV4 {
             head_dim,
             sliding_window: integer(config, "sliding_window", 1, MOST_WIDTH)?,
             index_head_dim,
-            max_position_embeddings: max_position_embeddings(config)?,
-            dtype: dtype(config)?,
-            quant_method: quant_method(config)?,
             moe_intermediate_size: integer(config, "moe_intermediate_size", 1, MOST_WIDTH)?,
             layers,
         })
     }
-}
-
-/// vLLM takes the smallest of several fields for the longest sequence, and
-/// stretches it by some kinds of RoPE scaling; only the plain case has a rule.
-fn max_position_embeddings(config: &Value) -> Result<u64, ModelError> {
-    const OTHERS: [&str; 8] = [
-        "n_positions",
-        "max_seq_len",
-        "seq_length",
-        "model_max_length",
-        "max_target_positions",
-        "max_sequence_length",
-        "max_seq_length",
-        "seq_len",
-    ];
-    if let Some(field) = OTHERS.iter().find(|field| config.get_set(field).is_some()) {
-        return Err(ModelError::Unmodelled(format!(
-            "`{field}` beside max_position_embeddings is not modelled for DeepSeek V4"
-        )));
-    }
-    for field in ["rope_scaling", "rope_parameters"] {
-        let Some(scaling) = config.get_set(field) else {
-            continue;
-        };
-        let kind = scaling.get_set("rope_type").or(scaling.get_set("type"));
-        if kind.is_none_or(|kind| kind.as_str() != Some("yarn")) {
-            return Err(ModelError::Unmodelled(format!(
-                "`{field}` is modelled with the type yarn only for DeepSeek V4"
-            )));
-        }
-    }
-    integer(config, "max_position_embeddings", 1, MOST_TOKENS)
-}
-
-fn quant_method(config: &Value) -> Result<Option<String>, ModelError> {
-    match config.get_set("quantization_config") {
-        None => Ok(None),
-        Some(quantisation @ Value::Object(_)) => match quantisation.get_set("quant_method") {
-            Some(Value::String(name)) => Ok(Some(clip(name))),
-            _ => Err(ModelError::Unmodelled(
-                "`quantization_config` has no `quant_method`".into(),
-            )),
-        },
-        Some(_) => Err(wrong_type("quantization_config", "an object", config)),
-    }
-}
-
-fn dtype(config: &Value) -> Result<Option<String>, ModelError> {
-    for field in ["dtype", "torch_dtype"] {
-        match config.get_set(field) {
-            None => {}
-            Some(Value::String(name)) => return Ok(Some(clip(name))),
-            Some(_) => return Err(wrong_type(field, "a string", config)),
-        }
-    }
-    Ok(None)
 }
 
 /// `layer_types` counts before `compress_ratios`, which older files carry, with
@@ -222,7 +155,6 @@ mod tests {
                 ("sliding_window", number(128)),
                 ("index_head_dim", number(128)),
                 ("moe_intermediate_size", number(2048)),
-                ("max_position_embeddings", number(1 << 20)),
                 (
                     "compress_ratios",
                     Value::Array(ratios.iter().copied().map(number).collect()),

@@ -42,6 +42,41 @@ pub(super) fn integer(
     }
 }
 
+/// A whole number within bounds, or what stands for an absent one.
+pub(super) fn integer_or(
+    config: &Value,
+    field: &'static str,
+    least: u64,
+    most: u64,
+    absent: u64,
+) -> Result<u64, ModelError> {
+    if config.get_set(field).is_none() {
+        return Ok(absent);
+    }
+    integer(config, field, least, most)
+}
+
+/// A string.
+pub(super) fn text<'a>(
+    config: &'a Value,
+    field: &'static str,
+) -> Result<Option<&'a str>, ModelError> {
+    match config.get_set(field) {
+        None => Ok(None),
+        Some(Value::String(text)) => Ok(Some(text)),
+        Some(_) => Err(wrong_type(field, "a string", config)),
+    }
+}
+
+/// True or false.
+pub(super) fn boolean(config: &Value, field: &'static str) -> Result<Option<bool>, ModelError> {
+    match config.get_set(field) {
+        None => Ok(None),
+        Some(Value::Bool(on)) => Ok(Some(*on)),
+        Some(_) => Err(wrong_type(field, "true or false", config)),
+    }
+}
+
 /// A list.
 pub(super) fn array<'a>(
     config: &'a Value,

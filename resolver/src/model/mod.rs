@@ -1,19 +1,41 @@
 //! A config.json as release-independent facts. Nothing here knows a release.
 
+pub mod common;
+pub mod decoder;
 pub mod deepseek_v4;
+mod families;
 mod fields;
+pub mod length;
+pub mod weights;
 
 use thiserror::Error;
 
+pub use common::{AutoCacheDtype, Common};
+pub use decoder::Decoder;
 pub use deepseek_v4::DeepseekV4;
+pub use length::Length;
 
 use crate::value::Value;
+use decoder::LayerKind;
+use families::{MOST_LAYERS, MOST_WIDTH, dense, linear, mla, windows};
+use fields::{integer, text};
 
-/// The modelled families.
+/// A model as the KV cache sees it.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Model {
-    /// `DeepseekV4ForCausalLM`
+pub struct Model {
+    /// What the checks ask of any model.
+    pub common: Common,
+    /// What its layers keep.
+    pub kind: Kind,
+}
+
+/// What a model's layers keep.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind {
+    /// DeepSeek V4's own layers.
     DeepseekV4(DeepseekV4),
+    /// Layers that any decoder may have.
+    Decoder(Decoder),
 }
 
 /// Why a config.json is not answered for.
@@ -84,64 +106,159 @@ impl Model {
         let Value::Object(_) = config else {
             return Err(ModelError::NotAnObject(config.type_name()));
         };
-        let architecture = match config.get_set("architectures") {
-            Some(Value::Array(names)) => match names.first() {
-                Some(Value::String(name)) => name.as_str(),
-                Some(_) => {
-                    return Err(fields::wrong_type(
-                        "architectures",
-                        "a list of strings",
-                        config,
-                    ));
-                }
-                None => return Err(ModelError::NoArchitecture),
-            },
-            Some(_) => {
-                return Err(fields::wrong_type(
-                    "architectures",
-                    "a list of strings",
-                    config,
-                ));
-            }
-            None => return Err(ModelError::NoArchitecture),
-        };
-        let model_type = match config.get_set("model_type") {
-            Some(Value::String(name)) => name.as_str(),
-            Some(_) => return Err(fields::wrong_type("model_type", "a string", config)),
-            None => return Err(ModelError::Missing("model_type")),
-        };
-        match (architecture, model_type) {
-            ("DeepseekV4ForCausalLM", "deepseek_v4") => {
-                DeepseekV4::from_config(config).map(Self::DeepseekV4)
-            }
+        let architecture = architecture(config)?;
+        let model_type = text(config, "model_type")?.ok_or(ModelError::Missing("model_type"))?;
+        let language = common::text_config(config)?;
+        let inner = "language_model.model.layers";
+        let defaults = dense::Defaults::of(model_type);
+        let kind = match (architecture, model_type) {
             // a reference implementation's name, in files made for another server
-            (_, "deepseek_ref") => Err(ModelError::UnknownToTransformers(clip(model_type))),
-            _ => Err(ModelError::Family {
-                architecture: clip(architecture),
-                model_type: clip(model_type),
-            }),
-        }
+            (_, "deepseek_ref") | ("MiMoForCausalLM", "mimo") => {
+                return Err(ModelError::UnknownToTransformers(clip(model_type)));
+            }
+            ("DeepseekV4ForCausalLM", "deepseek_v4") => {
+                Kind::DeepseekV4(DeepseekV4::from_config(config)?)
+            }
+            ("DeepseekV32ForCausalLM", "deepseek_v32") => Kind::Decoder(mla::deepseek_v32(config)?),
+            ("GlmMoeDsaForCausalLM", "glm_moe_dsa") => Kind::Decoder(mla::glm_moe_dsa(config)?),
+            ("DeepseekV3ForCausalLM", "deepseek_v3" | "kimi_k2") => {
+                Kind::Decoder(mla::dense(config, "model.layers")?)
+            }
+            ("KimiK25ForConditionalGeneration", "kimi_k25") => {
+                Kind::Decoder(mla::dense(language, inner)?)
+            }
+            ("LlamaForCausalLM", "llama")
+            | ("Qwen3ForCausalLM", "qwen3")
+            | ("Qwen3MoeForCausalLM", "qwen3_moe")
+            | ("MistralForCausalLM", "mistral")
+            | ("MixtralForCausalLM", "mixtral")
+            | ("MiniMaxM2ForCausalLM", "minimax_m2") => {
+                Kind::Decoder(dense::decoder(config, "model.layers", defaults)?)
+            }
+            ("Qwen3VLForConditionalGeneration", "qwen3_vl")
+            | ("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe") => {
+                Kind::Decoder(dense::decoder(language, inner, defaults)?)
+            }
+            ("GptOssForCausalLM", "gpt_oss") => Kind::Decoder(windows::gpt_oss(config)?),
+            ("Gemma4ForConditionalGeneration", "gemma4") => {
+                Kind::Decoder(windows::gemma4(language)?)
+            }
+            ("MiMoV2FlashForCausalLM", "mimo_v2_flash") => Kind::Decoder(windows::mimo_v2(config)?),
+            ("Llama4ForConditionalGeneration", "llama4") => {
+                Kind::Decoder(windows::llama4(language)?)
+            }
+            ("Qwen3_5ForConditionalGeneration", "qwen3_5")
+            | ("Qwen3_5MoeForConditionalGeneration", "qwen3_5_moe") => {
+                Kind::Decoder(linear::qwen3_5(language)?)
+            }
+            ("NemotronHForCausalLM", "nemotron_h") => Kind::Decoder(linear::nemotron_h(config)?),
+            ("KimiK3ForConditionalGeneration", "kimi_k3") => {
+                Kind::Decoder(linear::kimi_k3(language)?)
+            }
+            _ => {
+                return Err(ModelError::Family {
+                    architecture: clip(architecture),
+                    model_type: clip(model_type),
+                });
+            }
+        };
+        let common = facts(config, language, (architecture, model_type), &kind)?;
+        Ok(Self { common, kind })
     }
+}
 
-    /// Query heads.
-    pub const fn num_attention_heads(&self) -> u64 {
-        match self {
-            Self::DeepseekV4(model) => model.num_attention_heads,
-        }
+fn architecture(config: &Value) -> Result<&str, ModelError> {
+    match config.get_set("architectures") {
+        Some(Value::Array(names)) => match names.first() {
+            Some(Value::String(name)) => Ok(name.as_str()),
+            Some(_) => Err(fields::wrong_type(
+                "architectures",
+                "a list of strings",
+                config,
+            )),
+            None => Err(ModelError::NoArchitecture),
+        },
+        Some(_) => Err(fields::wrong_type(
+            "architectures",
+            "a list of strings",
+            config,
+        )),
+        None => Err(ModelError::NoArchitecture),
     }
+}
 
-    /// Layers of the decoder.
-    pub fn num_hidden_layers(&self) -> usize {
-        match self {
-            Self::DeepseekV4(model) => model.layers.len(),
+/// What the checks ask. Mirrors
+/// `vllm/transformers_utils/model_arch_config_convertor.py`.
+fn facts(
+    config: &Value,
+    language: &Value,
+    (architecture, model_type): (&str, &str),
+    kind: &Kind,
+) -> Result<Common, ModelError> {
+    let decoder = match kind {
+        Kind::DeepseekV4(_) => None,
+        Kind::Decoder(decoder) => Some(decoder),
+    };
+    let (head_size, kv_heads, use_mla, is_hybrid, count) = match kind {
+        Kind::DeepseekV4(model) => (model.head_dim, 1, true, false, model.layers.len() as u64),
+        Kind::Decoder(decoder) => {
+            let count = decoder
+                .layers
+                .iter()
+                .map(|layer| u64::from(layer.index) + 1);
+            let attention = decoder.layers.iter().filter_map(|layer| match layer.kind {
+                LayerKind::Attention(attention) => Some(attention),
+                LayerKind::Mla { .. } | LayerKind::Linear(_) => None,
+            });
+            let is_hybrid = decoder
+                .layers
+                .iter()
+                .any(|layer| matches!(layer.kind, LayerKind::Linear(_)));
+            let widest = attention.clone().map(|attention| attention.head_dim).max();
+            let heads = attention.map(|attention| attention.kv_heads).max();
+            match decoder.mla {
+                Some(dims) => (dims.row(), 1, true, is_hybrid, count.max().unwrap_or(0)),
+                None => (
+                    widest.unwrap_or(0),
+                    heads.unwrap_or(1),
+                    false,
+                    is_hybrid,
+                    count.max().unwrap_or(0),
+                ),
+            }
         }
-    }
+    };
+    Ok(Common {
+        architecture: clip(architecture),
+        num_hidden_layers: match language.get_set("num_hidden_layers") {
+            Some(_) => integer(language, "num_hidden_layers", 1, MOST_LAYERS)?,
+            None => count,
+        },
+        num_attention_heads: integer(language, "num_attention_heads", 1, MOST_WIDTH)?,
+        num_key_value_heads: kv_heads,
+        head_size,
+        use_mla,
+        is_hybrid,
+        mm_prefix: text(language, "use_bidirectional_attention")? == Some("vision"),
+        has_softcap: language.get_set("attn_logit_softcapping").is_some(),
+        length: length::length(language)?,
+        sliding_window: length::sliding_window(language, dense::Defaults::of(model_type).window)?,
+        attention_chunk_size: chunk_size(kind),
+        weights: weights::weights(config, language, model_type, decoder)?,
+        dtype: common::dtype(config)?,
+        auto_cache_dtype: common::auto_cache_dtype(config)?,
+        quant_method: common::quant_method(config)?,
+    })
+}
 
-    /// The longest sequence that config.json allows, in tokens.
-    pub const fn max_position_embeddings(&self) -> u64 {
-        match self {
-            Self::DeepseekV4(model) => model.max_position_embeddings,
-        }
+/// `attention_chunk_size` of the text config, where the layers have it.
+fn chunk_size(kind: &Kind) -> Option<u64> {
+    match kind {
+        Kind::DeepseekV4(_) => None,
+        Kind::Decoder(decoder) => decoder.layers.iter().find_map(|layer| match layer.kind {
+            LayerKind::Attention(attention) => attention.chunk,
+            LayerKind::Mla { .. } | LayerKind::Linear(_) => None,
+        }),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::Refusal;
 use crate::spec::{LayerSpec, SpecKind};
-use crate::units::{add, ceil_div};
+use crate::units::{add, ceil_div, mul};
 
 /// The blocks of one group that vLLM reserves for one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -22,6 +22,21 @@ pub enum Demand {
         /// Tokens beyond which the length no longer matters.
         reach: u64,
     },
+    /// A chunk and what is in flight keep theirs. Mirrors
+    /// `ChunkedLocalAttentionSpec.max_admission_blocks_per_request`.
+    Chunk {
+        /// Tokens in a block.
+        block_size: u64,
+        /// Tokens beyond which the length no longer matters.
+        reach: u64,
+    },
+    /// So many blocks, whatever the length. Mirrors `MambaSpec.max_memory_usage_bytes`.
+    Constant {
+        /// Tokens in a block.
+        block_size: u64,
+        /// Blocks.
+        blocks: u64,
+    },
 }
 
 impl Demand {
@@ -31,32 +46,63 @@ impl Demand {
         max_in_flight_tokens: u64,
         decode_context_parallel_size: u64,
     ) -> Result<Self, Refusal> {
-        match (spec.kind, spec.sliding_window) {
-            (SpecKind::SlidingWindowMla, Some(window)) => Ok(Self::Window {
-                block_size: spec.block_size,
-                reach: add(window.saturating_sub(1), max_in_flight_tokens)?,
-            }),
-            (SpecKind::MlaAttention | SpecKind::UniformType | SpecKind::SlidingWindowMla, _) => {
-                Ok(Self::Full {
-                    block_size: spec.block_size,
-                    ranks: decode_context_parallel_size,
-                })
+        let block_size = spec.block_size;
+        Ok(match spec.kind {
+            SpecKind::SlidingWindow | SpecKind::SlidingWindowMla => Self::Window {
+                block_size,
+                reach: add(
+                    spec.sliding_window.unwrap_or(1).saturating_sub(1),
+                    max_in_flight_tokens,
+                )?,
+            },
+            SpecKind::ChunkedLocalAttention => Self::Chunk {
+                block_size,
+                reach: add(
+                    spec.attention_chunk_size.unwrap_or_default(),
+                    max_in_flight_tokens,
+                )?,
+            },
+            SpecKind::Mamba => Self::Constant {
+                block_size,
+                blocks: spec.mamba.map_or(1, |states| states.blocks_per_request),
+            },
+            SpecKind::FullAttention | SpecKind::MlaAttention | SpecKind::UniformType => {
+                Self::Full {
+                    block_size,
+                    ranks: if spec.dcp_sharded {
+                        decode_context_parallel_size
+                    } else {
+                        1
+                    },
+                }
             }
-        }
+        })
     }
 
     /// Tokens in a block.
     pub const fn block_size(self) -> u64 {
         match self {
-            Self::Full { block_size, .. } | Self::Window { block_size, .. } => block_size,
+            Self::Full { block_size, .. }
+            | Self::Window { block_size, .. }
+            | Self::Chunk { block_size, .. }
+            | Self::Constant { block_size, .. } => block_size,
         }
     }
 
-    /// The length past which a window asks for no more; 0 without one.
+    /// Tokens after which the demand repeats; 1 if it never grows.
+    pub(crate) fn period(self) -> Result<u64, Refusal> {
+        match self {
+            Self::Full { block_size, ranks } => mul(block_size, ranks),
+            Self::Window { block_size, .. } | Self::Chunk { block_size, .. } => Ok(block_size),
+            Self::Constant { .. } => Ok(1),
+        }
+    }
+
+    /// The length past which no more is asked for; 0 if there is none.
     pub const fn reach(self) -> u64 {
         match self {
-            Self::Full { .. } => 0,
-            Self::Window { reach, .. } => reach,
+            Self::Full { .. } | Self::Constant { .. } => 0,
+            Self::Window { reach, .. } | Self::Chunk { reach, .. } => reach,
         }
     }
 
@@ -66,14 +112,16 @@ impl Demand {
             Self::Full { block_size, ranks } => ceil_div(ceil_div(length, ranks)?, block_size),
             // one more, for the window may begin inside a block
             Self::Window { block_size, reach } => add(ceil_div(length.min(reach), block_size)?, 1),
+            Self::Chunk { block_size, reach } => ceil_div(length.min(reach), block_size),
+            Self::Constant { blocks, .. } => Ok(blocks),
         }
     }
 
     /// Blocks for each further `tokens`, past every reach.
     pub(crate) fn blocks_per(self, tokens: u64) -> Result<u64, Refusal> {
         match self {
-            Self::Full { block_size, ranks } => ceil_div(ceil_div(tokens, ranks)?, block_size),
-            Self::Window { .. } => Ok(0),
+            Self::Full { .. } => self.blocks(tokens),
+            Self::Window { .. } | Self::Chunk { .. } | Self::Constant { .. } => Ok(0),
         }
     }
 }

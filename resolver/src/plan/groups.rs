@@ -2,9 +2,10 @@
 //! Mirrors `get_kv_cache_groups` and what it calls, in
 //! `vllm/v1/core/kv_cache_planning.py` (`kv_cache_utils.py` through 0.31).
 
-use super::packing;
+use super::{packing, paging};
 use crate::config::EngineConfig;
 use crate::error::{Refusal, Stage};
+use crate::layout::KvCacheLayout;
 use crate::release::Profile;
 use crate::spec::{Layer, LayerSpec, Layers, SpecKind};
 use crate::trace::Trace;
@@ -15,6 +16,8 @@ pub(super) const FILE: &str = "vllm/v1/core/kv_cache_planning.py";
 /// Layers that share a block table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Group {
+    /// The spec that stands for all; `None` where pages differ.
+    pub merged: Option<LayerSpec>,
     /// In the order of the model.
     pub layers: Vec<Layer>,
     /// By spec, in order of first appearance: pages of one shape lie together.
@@ -22,7 +25,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(layers: Vec<Layer>) -> Self {
+    /// Layers whose pages may differ.
+    pub(super) fn uniform_type(layers: Vec<Layer>) -> Self {
         let mut by_spec: Vec<(usize, Vec<Layer>)> = Vec::new();
         for layer in &layers {
             match by_spec.iter_mut().find(|(spec, _)| *spec == layer.spec) {
@@ -30,102 +34,102 @@ impl Group {
                 None => by_spec.push((layer.spec, vec![*layer])),
             }
         }
-        Self { layers, by_spec }
+        Self {
+            merged: None,
+            layers,
+            by_spec,
+        }
+    }
+
+    /// Layers that one spec stands for.
+    pub(super) fn merged(spec: LayerSpec, layers: Vec<Layer>) -> Self {
+        let first = layers.first().map(|layer| layer.spec);
+        Self {
+            merged: Some(spec),
+            by_spec: first
+                .map(|first| (first, layers.clone()))
+                .into_iter()
+                .collect(),
+            layers,
+        }
+    }
+
+    /// The spec that its demand follows from.
+    pub(super) fn spec<'a>(&'a self, layers: &'a Layers) -> Option<&'a LayerSpec> {
+        let first = self.layers.first().map(|layer| layers.spec(*layer));
+        self.merged.as_ref().or(first)
+    }
+
+    /// vLLM's class of the group's spec.
+    pub(super) fn kind(&self) -> SpecKind {
+        self.merged.map_or(SpecKind::UniformType, |spec| spec.kind)
     }
 
     /// Bytes of its pages, side by side.
-    pub(super) fn page_bytes(&self, layers: &Layers) -> Result<u64, Refusal> {
+    pub(super) fn all_pages(
+        &self,
+        layers: &Layers,
+        page: impl Fn(&LayerSpec) -> Result<u64, Refusal>,
+    ) -> Result<u64, Refusal> {
         self.by_spec.iter().try_fold(0, |sum, (spec, members)| {
-            let page = layers.specs[*spec].page_size_bytes()?;
-            add(sum, mul(page, members.len() as u64)?)
+            add(sum, mul(page(&layers.specs[*spec])?, members.len() as u64)?)
         })
     }
 }
 
-/// Groups the layers; with the hybrid manager off, `layers` is changed to what
-/// is then allocated.
+/// Groups the layers. `layers` is changed to what is allocated, where that is
+/// not what the layers report.
 pub(super) fn split(
     layers: &mut Layers,
+    layout: KvCacheLayout,
     config: &EngineConfig,
     profile: &Profile,
     trace: &mut Trace,
 ) -> Result<Vec<Group>, Refusal> {
     if config.disable_hybrid_kv_cache_manager {
-        promote(layers, profile, trace)?;
+        paging::promote_windows(layers, profile, trace)?;
     }
-    let first = layers.list.first().map(|layer| *layers.spec(*layer));
-    let one_type = first.is_some_and(|first| layers.specs.iter().all(|spec| first.same_type(spec)));
-    let groups = if one_type {
-        vec![Group::new(layers.list.clone())]
-    } else {
+    let specs: Vec<&LayerSpec> = layers.specs.iter().collect();
+    let groups = if let Some(merged) = LayerSpec::merge(&specs)? {
+        vec![Group::merged(merged, layers.list.clone())]
+    } else if one_type(layers) {
+        vec![Group::uniform_type(layers.list.clone())]
+    } else if layout.is_block_outermost() && paging::page_sizes(layers)?.len() > 1 {
         packing::pack(layers, profile)?
+    } else {
+        paging::by_page(layers)?
     };
     trace.step(Stage::Plan, FILE, "get_kv_cache_groups", || {
-        let sizes: Vec<String> = groups
-            .iter()
-            .map(|group| {
-                let roles: Vec<String> = group
-                    .by_spec
-                    .iter()
-                    .map(|(spec, members)| {
-                        format!("{} {}", members.len(), layers.specs[*spec].role.label())
-                    })
-                    .collect();
-                roles.join(" + ")
-            })
-            .collect();
-        format!(
-            "{} layers with a cache form {} groups: {}",
-            layers.list.len(),
-            groups.len(),
-            sizes.join("; ")
-        )
+        explain(layers, &groups)
     });
     Ok(groups)
 }
 
-/// `--disable-hybrid-kv-cache-manager`: windows are allocated as if they were
-/// full attention. Mirrors `_promote_local_kv_cache_specs`.
-fn promote(layers: &mut Layers, profile: &Profile, trace: &mut Trace) -> Result<(), Refusal> {
-    if let Some(field) = profile.promotion_fails_on {
-        return Err(Refusal::PromotedSpecField(field));
-    }
-    let mut full = layers
-        .specs
-        .iter()
-        .filter(|spec| spec.kind == SpecKind::MlaAttention)
-        .map(|spec| spec.block_size);
-    let Some(block_size) = full.next() else {
-        return Err(Refusal::not_modelled(
-            "disable_hybrid_kv_cache_manager without full-attention layers is not modelled",
-        ));
-    };
-    for spec in &mut layers.specs {
-        if spec.kind == SpecKind::SlidingWindowMla {
-            *spec = promoted(*spec, block_size)?;
-        }
-    }
-    trace.step(Stage::Plan, FILE, "_promote_local_kv_cache_specs", || {
-        format!("the hybrid manager is off: windows and states get blocks of {block_size} tokens for every token")
-    });
-    Ok(())
+pub(super) fn one_type(layers: &Layers) -> bool {
+    let first = layers.list.first().map(|layer| layers.spec(*layer));
+    first.is_some_and(|first| layers.specs.iter().all(|spec| first.same_type(spec)))
 }
 
-fn promoted(spec: LayerSpec, block_size: u64) -> Result<LayerSpec, Refusal> {
-    let page_size_padded = match spec.page_size_padded {
-        None => None,
-        Some(padded) => {
-            let scaled = mul(spec.unpadded_page_size_bytes()?, block_size)?
-                .checked_div(spec.block_size)
-                .ok_or(Refusal::ZeroDivision)?;
-            Some(padded.max(scaled))
-        }
+fn explain(layers: &Layers, groups: &[Group]) -> String {
+    let describe = |group: &Group| {
+        let roles: Vec<String> = group
+            .by_spec
+            .iter()
+            .map(|(spec, members)| {
+                format!("{} {}", members.len(), layers.specs[*spec].role.label())
+            })
+            .collect();
+        roles.join(" + ")
     };
-    LayerSpec {
-        kind: SpecKind::MlaAttention,
-        block_size,
-        page_size_padded,
-        ..spec
-    }
-    .aligned()
+    let sizes: Vec<String> = groups.iter().map(describe).collect();
+    format!(
+        "{} layers with a cache form {}: {}",
+        layers.list.len(),
+        if groups.len() == 1 {
+            "one group".to_owned()
+        } else {
+            format!("{} groups", groups.len())
+        },
+        sizes.join("; ")
+    )
 }

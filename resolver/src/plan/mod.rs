@@ -3,6 +3,7 @@
 pub mod demand;
 pub(crate) mod groups;
 mod packing;
+mod paging;
 mod pool;
 
 use demand::Demand;
@@ -16,7 +17,7 @@ use crate::release::Profile;
 use crate::resolution::{
     BytesPerToken, Capacity, GroupMember, GroupRow, TensorRow, capacity_log_line,
 };
-use crate::spec::{Layers, SpecKind};
+use crate::spec::{LayerSpec, Layers};
 use crate::trace::Trace;
 use crate::units::{add, lcm, mul, round_up};
 
@@ -41,7 +42,7 @@ pub(crate) fn plan(
     pool_bytes: Option<u64>,
     trace: &mut Trace,
 ) -> Result<Plan, Refusal> {
-    let groups = groups::split(layers, config, profile, trace)?;
+    let groups = groups::split(layers, layout, config, profile, trace)?;
     let bytes_per_block = bytes_per_block(layers, &groups, layout, trace)?;
     let demands = demands(layers, &groups, config)?;
     let blocks = Blocks {
@@ -90,7 +91,7 @@ pub(crate) fn plan(
                 printed_tokens: tokens,
                 printed_concurrency: printed,
                 log_line: line,
-                tensors: tensors(layers, &groups, bytes_per_block, allocated)?,
+                tensors: tensors(layers, &groups, layout, bytes_per_block, sized.num_blocks)?,
             })
         })
         .transpose()?;
@@ -106,24 +107,40 @@ pub(crate) fn plan(
     })
 }
 
-/// The widest group's pages, side by side.
-/// Mirrors `_get_kv_cache_bytes_per_block` for block-outermost layouts.
+/// The widest group's pages, side by side. Mirrors `_get_kv_cache_bytes_per_block`
+/// and `validate_kv_cache_layout`.
 fn bytes_per_block(
     layers: &Layers,
     groups: &[Group],
     layout: KvCacheLayout,
     trace: &mut Trace,
 ) -> Result<u64, Refusal> {
-    if !layout.is_block_outermost() {
-        return Err(Refusal::not_modelled(
-            "layouts with the layer outermost are not modelled yet",
+    let pages = paging::page_sizes(layers)?;
+    if pages.len() > 1
+        && (!layout.is_block_compact() || (groups.len() > 1 && layout.is_layer_outermost()))
+    {
+        let pages: Vec<String> = pages.iter().map(u64::to_string).collect();
+        return Err(Refusal::raised(
+            Stage::Plan,
+            "ValueError",
+            format!(
+                "KV cache layout {layout} cannot express this model's mixed page sizes ([{}]); a \
+                 backend should declare block-outermost supported layouts (e.g. BLHNC), or set \
+                 VLLM_KV_CACHE_LAYOUT=BLHNC.",
+                pages.join(", ")
+            ),
         ));
     }
     let mut widest = 0;
     let mut alignment = 1;
     for group in groups {
-        widest = group.page_bytes(layers)?.max(widest);
-        for (spec, _) in &group.by_spec {
+        let bytes = if layout.is_block_outermost() {
+            group.all_pages(layers, LayerSpec::page_size_bytes)?
+        } else {
+            group.all_pages(layers, LayerSpec::padded_page_bytes)?
+        };
+        widest = bytes.max(widest);
+        for (spec, _) in group.by_spec.iter().filter(|_| layout.is_block_outermost()) {
             alignment = lcm(alignment, layers.specs[*spec].block_stride_alignment()?)?;
         }
     }
@@ -148,10 +165,10 @@ fn demands(
 ) -> Result<Vec<Demand>, Refusal> {
     groups
         .iter()
-        .filter_map(|group| group.layers.first())
-        .map(|layer| {
+        .filter_map(|group| group.spec(layers))
+        .map(|spec| {
             Demand::of(
-                layers.spec(*layer),
+                spec,
                 config.max_in_flight_tokens,
                 config.decode_context_parallel_size,
             )
@@ -164,7 +181,7 @@ fn check_demand(layers: &Layers, groups: &[Group], config: &EngineConfig) -> Res
     for group in groups {
         for (spec, _) in &group.by_spec {
             let spec = &layers.specs[*spec];
-            if spec.kind == SpecKind::SlidingWindowMla && config.decode_context_parallel_size > 1 {
+            if spec.kind.is_window() && config.decode_context_parallel_size > 1 {
                 return Err(Refusal::WindowUnderDcp);
             }
             if spec.page_size_bytes()? == 0 {
@@ -190,7 +207,7 @@ impl Figures {
         let mut period = 1;
         let mut reach = 0;
         for demand in blocks.demands {
-            period = lcm(period, demand.block_size())?;
+            period = lcm(period, demand.period()?)?;
             reach = reach.max(demand.reach());
         }
         let beyond = round_up(reach.max(1), period)?;
@@ -227,7 +244,11 @@ fn rows(
         .iter()
         .zip(blocks.demands)
         .map(|(group, demand)| {
-            let page_size_bytes = group.page_bytes(layers)?;
+            let all_pages = group.all_pages(layers, LayerSpec::page_size_bytes)?;
+            let page_size_bytes = match group.merged {
+                Some(spec) => spec.page_size_bytes()?,
+                None => all_pages,
+            };
             let blocks_per_request = demand.blocks(max_model_len)?;
             let slope = mul(demand.blocks_per(figures.period)?, blocks.bytes_per_block)?;
             let at_beyond = mul(demand.blocks(figures.beyond)?, blocks.bytes_per_block)?;
@@ -244,7 +265,7 @@ fn rows(
                 })
                 .collect::<Result<_, Refusal>>()?;
             Ok(GroupRow {
-                kind: SpecKind::UniformType,
+                kind: group.kind(),
                 block_size: demand.block_size(),
                 layers: group.layers.len(),
                 first: group
@@ -254,7 +275,7 @@ fn rows(
                     .unwrap_or_default(),
                 page_size_bytes,
                 blocks_per_request,
-                padding_bytes: blocks.bytes_per_block.saturating_sub(page_size_bytes),
+                padding_bytes: blocks.bytes_per_block.saturating_sub(all_pages),
                 request_bytes: mul(blocks_per_request, blocks.bytes_per_block)?,
                 marginal_bytes_per_token: BytesPerToken {
                     bytes: slope,
@@ -269,30 +290,51 @@ fn rows(
 }
 
 /// Where each page lies: groups alias from byte 0, for a block belongs to one
-/// of them at a time. Mirrors `get_kv_cache_config_from_groups`.
+/// of them at a time. Mirrors `get_kv_cache_config_from_groups` and
+/// `compute_layout_strides`.
 fn tensors(
     layers: &Layers,
     groups: &[Group],
+    layout: KvCacheLayout,
     bytes_per_block: u64,
-    size: u64,
+    num_blocks: u64,
 ) -> Result<Vec<TensorRow>, Refusal> {
+    let size = mul(bytes_per_block, num_blocks)?;
     let mut rows = Vec::new();
     for (group, members) in groups.iter().enumerate() {
         let mut offset = 0;
         for (spec, of_spec) in &members.by_spec {
-            let page = layers.specs[*spec].page_size_bytes()?;
+            let shape = &layers.specs[*spec];
+            let page = shape.page_size_bytes()?;
+            let row_bytes = mul(shape.num_states(), shape.slot_bytes()?)?;
+            let (layer_stride, block_stride) = match layout {
+                KvCacheLayout::Blhnc | KvCacheLayout::Blnhc => (page, bytes_per_block),
+                KvCacheLayout::Bhlnc => (row_bytes, bytes_per_block),
+                KvCacheLayout::Lbhnc | KvCacheLayout::Lbnhc => {
+                    let block = shape.padded_page_bytes()?;
+                    (mul(block, num_blocks)?, block)
+                }
+                KvCacheLayout::Lhbnc => (mul(page, num_blocks)?, row_bytes),
+            };
+            let first = of_spec.first();
             rows.push(TensorRow {
                 group,
                 layer: *spec,
                 layers: of_spec.len(),
                 layer_indices: of_spec.iter().map(|layer| layer.index).collect(),
-                name_suffix: layers.specs[*spec].role.name_suffix(),
+                name_prefix: layers.prefix,
+                name_suffix: first.map_or("", |layer| layer.suffix),
                 offset,
-                layer_stride: page,
-                block_stride: bytes_per_block,
+                layer_stride,
+                block_stride,
                 size,
             });
-            offset = add(offset, mul(page, of_spec.len() as u64)?)?;
+            let step = if layout.is_block_outermost() {
+                page
+            } else {
+                layer_stride
+            };
+            offset = add(offset, mul(step, of_spec.len() as u64)?)?;
         }
     }
     Ok(rows)

@@ -47,10 +47,10 @@ impl Bucket {
         })
     }
 
-    fn is_window(&self, all: &Layers) -> bool {
+    fn kind(&self, all: &Layers) -> SpecKind {
         self.layers
             .first()
-            .is_some_and(|layer| all.spec(*layer).kind == SpecKind::SlidingWindowMla)
+            .map_or(SpecKind::UniformType, |layer| all.spec(*layer).kind)
     }
 
     /// Every `groups`-th repeat of the pattern, from each start.
@@ -63,7 +63,7 @@ impl Bucket {
                 let layers = (start..repeats)
                     .step_by(step)
                     .flat_map(|repeat| self.by_page.iter().map(move |(_, layers)| layers[repeat]));
-                Group::new(layers.collect())
+                Group::uniform_type(layers.collect())
             })
             .collect()
     }
@@ -72,13 +72,6 @@ impl Bucket {
 /// Packs layers of several types into groups that fit one block.
 pub(super) fn pack(layers: &Layers, profile: &Profile) -> Result<Vec<Group>, Refusal> {
     let buckets = buckets(layers)?;
-    let mut pages = buckets.iter().flat_map(|bucket| &bucket.by_page);
-    let first = pages.next().map(|(page, _)| page);
-    if pages.all(|(page, _)| Some(page) == first) {
-        return Err(Refusal::not_modelled(
-            "layers of several types that all have one page size are not modelled yet",
-        ));
-    }
 
     // Balanced buckets of several page sizes stay whole, so the longest of them
     // is a floor for the repeats in a group; no such bucket, nothing to split.
@@ -96,10 +89,12 @@ pub(super) fn pack(layers: &Layers, profile: &Profile) -> Result<Vec<Group>, Ref
         _ => Ok(1),
     };
 
-    // Windows that no pattern splits may go down to one layer a group, rather
-    // than widen the block beyond what the other buckets need.
+    // States, and windows that no pattern splits, may go down to one layer a
+    // group, rather than widen the block beyond what the other buckets need.
     let is_free = |bucket: &Bucket| {
-        profile.windows_split_to_fit && repeats_per_group.is_none() && bucket.is_window(layers)
+        let kind = bucket.kind(layers);
+        kind == SpecKind::Mamba
+            || (profile.windows_split_to_fit && repeats_per_group.is_none() && kind.is_window())
     };
     let mut needed = 0;
     for bucket in &buckets {
@@ -120,7 +115,7 @@ pub(super) fn pack(layers: &Layers, profile: &Profile) -> Result<Vec<Group>, Ref
             count = count.max(ceil_div(bucket.layers.len() as u64, fit.max(1))?);
         }
         if count == 1 {
-            groups.push(Group::new(bucket.layers));
+            groups.push(Group::uniform_type(bucket.layers));
         } else {
             groups.extend(bucket.split(count));
         }

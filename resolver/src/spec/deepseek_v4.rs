@@ -1,6 +1,6 @@
 //! DeepSeek V4's dtype rule and layer specs.
 
-use super::{LayerRole, LayerSpec, Layers, SpecKind};
+use super::{LayerRole, LayerSpec, Layers, SpecKind, StrideAlignment};
 use crate::backend::deepseek_v4::Implementation;
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::error::{Refusal, Stage};
@@ -112,24 +112,24 @@ pub(crate) fn layers(
     trace: &mut Trace,
 ) -> Result<Layers, Refusal> {
     let shapes = Shapes::new(model, resolved, block_size, profile)?;
-    let mut layers = Layers::default();
+    let mut layers = Layers::new("model.layers");
     for (index, compression) in (0_u32..).zip(&model.layers) {
         if *compression == Compression::C4 {
-            layers.push(index, shapes.indexer);
-            layers.push(index, shapes.indexer_state);
+            layers.push(index, "attn.indexer.k_cache", shapes.indexer);
+            layers.push(
+                index,
+                "attn.indexer.compressor.state_cache",
+                shapes.indexer_state,
+            );
         }
-        layers.push(index, shapes.window);
-        match compression {
-            Compression::None => {}
-            Compression::C4 => {
-                layers.push(index, shapes.c4);
-                layers.push(index, shapes.c4_state);
-            }
-            Compression::C128 => {
-                layers.push(index, shapes.c128);
-                layers.push(index, shapes.c128_state);
-            }
-        }
+        layers.push(index, "attn.swa_cache", shapes.window);
+        let (rows, state) = match compression {
+            Compression::None => continue,
+            Compression::C4 => (shapes.c4, shapes.c4_state),
+            Compression::C128 => (shapes.c128, shapes.c128_state),
+        };
+        layers.push(index, "attn", rows);
+        layers.push(index, "attn.compressor.state_cache", state);
     }
     for spec in &layers.specs {
         let (file, class) = match spec.role {
@@ -138,9 +138,7 @@ pub(crate) fn layers(
                 (ATTENTION_FILE, "DeepseekV4Attention.get_kv_cache_spec")
             }
             LayerRole::Indexer => (ATTENTION_FILE, "DeepseekV4IndexerCache.get_kv_cache_spec"),
-            LayerRole::C4State | LayerRole::C128State | LayerRole::IndexerState => {
-                (COMPRESSOR_FILE, "CompressorStateCache.get_kv_cache_spec")
-            }
+            _ => (COMPRESSOR_FILE, "CompressorStateCache.get_kv_cache_spec"),
         };
         let (slot, unpadded, page) = (
             spec.slot_bytes()?,
@@ -185,22 +183,25 @@ impl Shapes {
         } else {
             PLAIN_ALIGNMENT_BYTES
         };
-        let kernel_block_size = profile.aligns_block_stride.then_some(KERNEL_BLOCK_SIZE);
+        let stride = if profile.aligns_block_stride {
+            StrideAlignment::KernelBlocks(KERNEL_BLOCK_SIZE)
+        } else {
+            StrideAlignment::None
+        };
         let rows = LayerSpec {
-            role: LayerRole::Window,
-            kind: SpecKind::SlidingWindowMla,
-            block_size: WINDOW_BLOCK_SIZE,
-            num_kv_heads: 1,
             head_size: model.head_dim,
-            dtype: resolved.rows,
             state_content_bytes: packed.then_some(PACKED_SLOT_BYTES),
-            tokens_per_state: 1,
             sliding_window: Some(model.sliding_window),
             alignment: Some(alignment),
-            page_size_padded: None,
             cache_dtype: Some(resolved.cache_dtype),
             kv_quant_mode: resolved.cache_dtype.quant_mode(),
-            kernel_block_size: None,
+            max_tp_shards: Some(1),
+            ..LayerSpec::plain(
+                LayerRole::Window,
+                SpecKind::SlidingWindowMla,
+                WINDOW_BLOCK_SIZE,
+                resolved.rows,
+            )
         };
         let compressed = |role, compression: Compression| LayerSpec {
             role,
@@ -211,9 +212,9 @@ impl Shapes {
             } else {
                 resolved.rows
             },
-            tokens_per_state: compression.ratio(),
+            tokens_per_state: compression.ratio().cast_signed(),
             sliding_window: None,
-            kernel_block_size,
+            stride,
             ..rows
         };
         let keys = LayerSpec {

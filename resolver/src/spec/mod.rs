@@ -1,24 +1,30 @@
 //! One layer's KV format. Mirrors `vllm/v1/kv_cache_interface.py`.
 
+pub(crate) mod decoder;
 pub mod deepseek_v4;
 
 use serde::{Serialize, Serializer};
 
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
-use crate::error::Refusal;
-use crate::units::{gcd, mul, round_up};
+use crate::error::{Refusal, Stage};
+use crate::units::{add, gcd, mul, round_up};
 
 /// vLLM's class of a spec.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SpecKind {
+    /// `FullAttentionSpec`
+    FullAttention,
+    /// `SlidingWindowSpec`
+    SlidingWindow,
+    /// `ChunkedLocalAttentionSpec`
+    ChunkedLocalAttention,
     /// `MLAAttentionSpec`
-    #[serde(rename = "MLAAttentionSpec")]
     MlaAttention,
     /// `SlidingWindowMLASpec`
-    #[serde(rename = "SlidingWindowMLASpec")]
     SlidingWindowMla,
+    /// `MambaSpec`
+    Mamba,
     /// `UniformTypeKVCacheSpecs`: a group whose layers differ in bytes alone.
-    #[serde(rename = "UniformTypeKVCacheSpecs")]
     UniformType,
 }
 
@@ -26,23 +32,78 @@ impl SpecKind {
     /// vLLM's name.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::FullAttention => "FullAttentionSpec",
+            Self::SlidingWindow => "SlidingWindowSpec",
+            Self::ChunkedLocalAttention => "ChunkedLocalAttentionSpec",
             Self::MlaAttention => "MLAAttentionSpec",
             Self::SlidingWindowMla => "SlidingWindowMLASpec",
+            Self::Mamba => "MambaSpec",
             Self::UniformType => "UniformTypeKVCacheSpecs",
         }
     }
+
+    /// Whether every token keeps its block.
+    pub const fn is_full(self) -> bool {
+        matches!(self, Self::FullAttention | Self::MlaAttention)
+    }
+
+    /// Whether blocks behind a window are given back.
+    pub const fn is_window(self) -> bool {
+        matches!(self, Self::SlidingWindow | Self::SlidingWindowMla)
+    }
+
+    /// Whether it is one of the MLA classes.
+    pub const fn is_mla(self) -> bool {
+        matches!(self, Self::MlaAttention | Self::SlidingWindowMla)
+    }
+}
+
+impl Serialize for SpecKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// What the stride between blocks must keep whole.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum StrideAlignment {
+    /// Nothing.
+    None,
+    /// A multiple of so many bytes.
+    Bytes(u64),
+    /// Whole kernel blocks of up to so many tokens, where blocks are split.
+    KernelBlocks(u64),
+}
+
+/// The states of a Mamba-like layer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct MambaStates {
+    /// Bytes of all states of one request.
+    pub state_bytes: u64,
+    /// Blocks that one request holds, whatever its length.
+    pub blocks_per_request: u64,
 }
 
 /// What a layer of a model stores.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum LayerRole {
-    /// `window`: the last tokens, whole.
+    /// `attention`: K and V of every token.
+    Attention,
+    /// `sliding_window`: K and V of the last tokens.
+    SlidingWindow,
+    /// `chunked_local`: K and V of the current chunk.
+    ChunkedLocal,
+    /// `mla`: one latent vector a token.
+    Mla,
+    /// `linear_state`: what a linear-attention or Mamba layer carries over.
+    LinearState,
+    /// `window`: DeepSeek V4's last tokens, whole.
     Window,
     /// `c4`: older tokens, 4 to a state.
     C4,
     /// `c128`: older tokens, 128 to a state.
     C128,
-    /// `indexer`: keys by which 4:1 states are chosen.
+    /// `indexer`: keys by which tokens or states are chosen.
     Indexer,
     /// `c4_state`: what the 4:1 compressor carries over.
     C4State,
@@ -56,6 +117,11 @@ impl LayerRole {
     /// The name in JSON.
     pub const fn as_str(self) -> &'static str {
         match self {
+            Self::Attention => "attention",
+            Self::SlidingWindow => "sliding_window",
+            Self::ChunkedLocal => "chunked_local",
+            Self::Mla => "mla",
+            Self::LinearState => "linear_state",
             Self::Window => "window",
             Self::C4 => "c4",
             Self::C128 => "c128",
@@ -69,6 +135,11 @@ impl LayerRole {
     /// The name for people.
     pub const fn label(self) -> &'static str {
         match self {
+            Self::Attention => "attention",
+            Self::SlidingWindow => "sliding window",
+            Self::ChunkedLocal => "chunked local",
+            Self::Mla => "MLA",
+            Self::LinearState => "linear states",
             Self::Window => "window",
             Self::C4 => "C4",
             Self::C128 => "C128",
@@ -82,24 +153,20 @@ impl LayerRole {
     /// What it is, in a sentence.
     pub const fn describe(self) -> &'static str {
         match self {
+            Self::Attention => "K and V of every token",
+            Self::SlidingWindow => "K and V of the last tokens only",
+            Self::ChunkedLocal => "K and V of the current chunk only",
+            Self::Mla => "one latent vector for every token, shared by all heads",
+            Self::LinearState => {
+                "the state of a linear-attention or Mamba layer, whatever the length"
+            }
             Self::Window => "the last tokens, each whole",
             Self::C4 => "older tokens, 4 compressed into one state",
             Self::C128 => "older tokens, 128 compressed into one state",
-            Self::Indexer => "keys by which each query picks C4 states",
+            Self::Indexer => "keys by which each query picks what it attends to",
             Self::C4State => "what the C4 compressor carries from token to token",
             Self::C128State => "what the C128 compressor carries from token to token",
             Self::IndexerState => "what the indexer's compressor carries from token to token",
-        }
-    }
-
-    /// What follows `model.layers.N.` in the layer's name.
-    pub const fn name_suffix(self) -> &'static str {
-        match self {
-            Self::Window => "attn.swa_cache",
-            Self::C4 | Self::C128 => "attn",
-            Self::Indexer => "attn.indexer.k_cache",
-            Self::C4State | Self::C128State => "attn.compressor.state_cache",
-            Self::IndexerState => "attn.indexer.compressor.state_cache",
         }
     }
 }
@@ -119,43 +186,96 @@ pub struct LayerSpec {
     pub block_size: u64,
     pub num_kv_heads: u64,
     pub head_size: u64,
+    /// 0 for MLA, which stores one vector for both.
+    pub head_size_v: u64,
     pub dtype: TorchDtype,
+    /// Heads of the page, where packing differs from one a KV head.
+    pub num_head_slots: Option<u64>,
     /// Bytes of one stored state, where rows are packed.
     pub state_content_bytes: Option<u64>,
-    pub tokens_per_state: u64,
+    /// Negative for states that do not count tokens.
+    pub tokens_per_state: i64,
     /// Window in tokens.
     pub sliding_window: Option<u64>,
+    /// Chunk in tokens.
+    pub attention_chunk_size: Option<u64>,
     /// Page alignment in bytes.
     pub alignment: Option<u64>,
     pub page_size_padded: Option<u64>,
     pub cache_dtype: Option<CacheDtype>,
     pub kv_quant_mode: KvQuantMode,
-    /// Kernel block that the backend insists on, in tokens: blocks that are
-    /// split must keep each of them whole.
-    pub kernel_block_size: Option<u64>,
+    pub stride: StrideAlignment,
+    pub topk_buffer_width: Option<u64>,
+    pub index_group_leader: bool,
+    pub max_tp_shards: Option<u64>,
+    /// Whether decode context parallelism shares its tokens out.
+    pub dcp_sharded: bool,
+    pub mamba: Option<MambaStates>,
 }
 
 impl LayerSpec {
-    /// Stored states in a page.
-    pub const fn num_states(&self) -> u64 {
-        match self.block_size.checked_div(self.tokens_per_state) {
-            Some(states) => states,
-            None => 1,
+    /// A plain row per token and head, to be changed by who makes it.
+    pub const fn plain(
+        role: LayerRole,
+        kind: SpecKind,
+        block_size: u64,
+        dtype: TorchDtype,
+    ) -> Self {
+        Self {
+            role,
+            kind,
+            block_size,
+            num_kv_heads: 1,
+            head_size: 0,
+            head_size_v: 0,
+            dtype,
+            num_head_slots: None,
+            state_content_bytes: None,
+            tokens_per_state: 1,
+            sliding_window: None,
+            attention_chunk_size: None,
+            alignment: None,
+            page_size_padded: None,
+            cache_dtype: None,
+            kv_quant_mode: KvQuantMode::None,
+            stride: StrideAlignment::None,
+            topk_buffer_width: None,
+            index_group_leader: false,
+            max_tp_shards: None,
+            dcp_sharded: true,
+            mamba: None,
         }
     }
 
-    /// Bytes of one stored state; MLA has no separate V.
+    /// Heads of a page.
+    pub fn num_heads(&self) -> u64 {
+        self.num_head_slots.unwrap_or(self.num_kv_heads)
+    }
+
+    /// Stored states in a page.
+    pub fn num_states(&self) -> u64 {
+        u64::try_from(self.tokens_per_state)
+            .ok()
+            .and_then(|tokens| self.block_size.checked_div(tokens))
+            .unwrap_or(1)
+    }
+
+    /// Bytes of one stored state of one head.
     pub fn slot_bytes(&self) -> Result<u64, Refusal> {
-        match self.state_content_bytes {
-            Some(bytes) => Ok(bytes),
-            None => mul(self.head_size, self.dtype.size_bytes()),
+        match (self.mamba, self.state_content_bytes) {
+            (Some(states), _) => Ok(states.state_bytes),
+            (None, Some(bytes)) => Ok(bytes),
+            (None, None) => mul(
+                add(self.head_size, self.head_size_v)?,
+                self.dtype.size_bytes(),
+            ),
         }
     }
 
     /// Bytes of the states alone.
     pub fn unpadded_page_size_bytes(&self) -> Result<u64, Refusal> {
         mul(
-            mul(self.num_kv_heads, self.num_states())?,
+            mul(self.num_heads(), self.num_states())?,
             self.slot_bytes()?,
         )
     }
@@ -184,10 +304,11 @@ impl LayerSpec {
     /// Bytes that the stride between blocks must be a multiple of.
     /// Mirrors `KVCacheSpec.get_block_stride_alignment`.
     pub fn block_stride_alignment(&self) -> Result<u64, Refusal> {
-        let Some(kernel) = self.kernel_block_size else {
-            return Ok(1);
+        let kernel = match self.stride {
+            StrideAlignment::None => return Ok(1),
+            StrideAlignment::Bytes(bytes) => return Ok(bytes.max(1)),
+            StrideAlignment::KernelBlocks(tokens) => gcd(tokens, self.block_size),
         };
-        let kernel = gcd(kernel, self.block_size);
         if kernel == self.block_size {
             return Ok(1);
         }
@@ -199,15 +320,74 @@ impl LayerSpec {
         .page_size_bytes()
     }
 
-    /// Whether the two may share a block table.
+    /// The page with the padding that its stride asks for, where each layer
+    /// has a region of its own.
+    pub fn padded_page_bytes(&self) -> Result<u64, Refusal> {
+        round_up(self.page_size_bytes()?, self.block_stride_alignment()?)
+    }
+
+    /// Whether the two may share a block table though their pages differ.
     /// Mirrors `UniformTypeKVCacheSpecs.is_uniform_type`.
     pub fn same_type(&self, other: &Self) -> bool {
         self.block_size == other.block_size
-            && self.kind == other.kind
+            && self.dcp_sharded == other.dcp_sharded
             && match self.kind {
-                SpecKind::SlidingWindowMla => self.sliding_window == other.sliding_window,
-                SpecKind::MlaAttention | SpecKind::UniformType => true,
+                SpecKind::FullAttention | SpecKind::MlaAttention | SpecKind::UniformType => {
+                    other.kind.is_full()
+                }
+                SpecKind::SlidingWindow => {
+                    other.kind.is_window() && self.sliding_window == other.sliding_window
+                }
+                SpecKind::SlidingWindowMla => {
+                    other.kind == self.kind && self.sliding_window == other.sliding_window
+                }
+                SpecKind::ChunkedLocalAttention => {
+                    other.kind == self.kind
+                        && self.attention_chunk_size == other.attention_chunk_size
+                }
+                SpecKind::Mamba => {
+                    other.kind == self.kind && self.page_size_bytes() == other.page_size_bytes()
+                }
             }
+    }
+
+    /// The one spec of layers that need not be told apart, if these are such;
+    /// `Err` where vLLM stops. Mirrors the classes' `merge`.
+    pub fn merge(specs: &[&Self]) -> Result<Option<Self>, Refusal> {
+        let Some((first, rest)) = specs.split_first() else {
+            return Ok(None);
+        };
+        if first.kind != SpecKind::FullAttention {
+            return Ok(rest.iter().all(|spec| spec == first).then_some(**first));
+        }
+        let mut merged = **first;
+        for spec in rest {
+            let same = Self {
+                role: first.role,
+                sliding_window: first.sliding_window,
+                attention_chunk_size: first.attention_chunk_size,
+                ..**spec
+            };
+            if same != **first {
+                return Ok(None);
+            }
+            merged.sliding_window = one_size(merged.sliding_window, spec.sliding_window)?;
+            merged.attention_chunk_size =
+                one_size(merged.attention_chunk_size, spec.attention_chunk_size)?;
+        }
+        Ok(Some(merged))
+    }
+}
+
+/// Mirrors `FullAttentionSpec.merge_window_sizes`.
+fn one_size(a: Option<u64>, b: Option<u64>) -> Result<Option<u64>, Refusal> {
+    match (a, b) {
+        (Some(a), Some(b)) if a != b => Err(Refusal::raised(
+            Stage::Plan,
+            "ValueError",
+            "All attention layers in the same KV cache group must have the same window size.",
+        )),
+        (a, b) => Ok(a.or(b)),
     }
 }
 
@@ -216,6 +396,8 @@ impl LayerSpec {
 pub struct Layer {
     /// Decoder layer it belongs to.
     pub index: u32,
+    /// What follows the decoder layer's name in its own.
+    pub suffix: &'static str,
     /// Its spec, as an index into [`Layers::specs`].
     pub spec: usize,
 }
@@ -223,6 +405,8 @@ pub struct Layer {
 /// Every layer with a cache, in the order of the model, over distinct specs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layers {
+    /// What every layer's name begins with, such as `model.layers`.
+    pub prefix: &'static str,
     /// The distinct specs, in order of first appearance.
     pub specs: Vec<LayerSpec>,
     /// The layers.
@@ -230,14 +414,26 @@ pub struct Layers {
 }
 
 impl Layers {
+    /// None yet.
+    pub(crate) fn new(prefix: &'static str) -> Self {
+        Self {
+            prefix,
+            ..Self::default()
+        }
+    }
+
     /// Appends a layer.
-    pub(crate) fn push(&mut self, index: u32, spec: LayerSpec) {
+    pub(crate) fn push(&mut self, index: u32, suffix: &'static str, spec: LayerSpec) {
         let known = self.specs.iter().position(|other| *other == spec);
         let spec = known.unwrap_or_else(|| {
             self.specs.push(spec);
             self.specs.len() - 1
         });
-        self.list.push(Layer { index, spec });
+        self.list.push(Layer {
+            index,
+            suffix,
+            spec,
+        });
     }
 
     /// The layer's spec.
@@ -247,11 +443,7 @@ impl Layers {
 
     /// The layer's name in the model.
     pub fn name(&self, layer: Layer) -> String {
-        format!(
-            "model.layers.{}.{}",
-            layer.index,
-            self.spec(layer).role.name_suffix()
-        )
+        format!("{}.{}.{}", self.prefix, layer.index, layer.suffix)
     }
 }
 
@@ -261,20 +453,17 @@ mod tests {
 
     fn c4(block_size: u64) -> LayerSpec {
         LayerSpec {
-            role: LayerRole::C4,
-            kind: SpecKind::MlaAttention,
-            block_size,
-            num_kv_heads: 1,
             head_size: 512,
-            dtype: TorchDtype::Uint8,
             state_content_bytes: Some(584),
             tokens_per_state: 4,
-            sliding_window: None,
             alignment: Some(576),
-            page_size_padded: None,
-            cache_dtype: Some(CacheDtype::Fp8DsMla),
-            kv_quant_mode: KvQuantMode::Fp8PerTensor,
-            kernel_block_size: Some(256),
+            stride: StrideAlignment::KernelBlocks(256),
+            ..LayerSpec::plain(
+                LayerRole::C4,
+                SpecKind::MlaAttention,
+                block_size,
+                TorchDtype::Uint8,
+            )
         }
         .aligned()
         .unwrap()

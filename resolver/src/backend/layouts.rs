@@ -1,0 +1,165 @@
+//! The KV layouts that backends' kernels read, and those that all of a model's
+//! backends read.
+
+use super::AttentionBackend as B;
+use super::layer::LayerBackend;
+use crate::error::{Refusal, Stage};
+use crate::gpu::Arch;
+use crate::layout::KvCacheLayout::{self, Bhlnc, Blhnc, Blnhc, Lbhnc, Lbnhc, Lhbnc};
+use crate::python::repr_list;
+
+/// In the order of `vllm/v1/kv_cache_layout.py` `KVCacheLayout`.
+const ENUM_ORDER: [KvCacheLayout; 6] = [Lbhnc, Lbnhc, Lhbnc, Blhnc, Blnhc, Bhlnc];
+/// `vllm/v1/attention/backends/utils.py` `_DEFAULT_LAYOUT_PREFERENCE`
+const DEFAULT_PREFERENCE: &[KvCacheLayout] = &[Lbnhc, Lbhnc, Blnhc, Blhnc, Bhlnc, Lhbnc];
+/// What TRT-LLM's kernels read: head-major within a block.
+const HEAD_MAJOR: &[KvCacheLayout] = &[Lbhnc, Blhnc];
+
+/// The layouts that a backend declares, most preferred first; `None` for any.
+/// Mirrors the classes' `supported_kv_cache_layouts`.
+const fn declared(backend: LayerBackend, arch: Arch) -> Option<&'static [KvCacheLayout]> {
+    let (LayerBackend::Selected(backend) | LayerBackend::ChunkedLocal(backend)) = backend else {
+        return None;
+    };
+    match backend {
+        B::FlexAttention | B::Turboquant | B::Ultraquant | B::HpcAttn => Some(&[Lbnhc]),
+        B::Flashinfer => match arch {
+            Arch::Sm100 => Some(HEAD_MAJOR),
+            Arch::Sm90 | Arch::Sm120 => None,
+        },
+        // a composite declares what its halves agree on, whether or not they care
+        B::TritonFlashinfer => match arch {
+            Arch::Sm100 => Some(HEAD_MAJOR),
+            Arch::Sm90 | Arch::Sm120 => Some(DEFAULT_PREFERENCE),
+        },
+        B::TritonFlashAttn => Some(DEFAULT_PREFERENCE),
+        B::B12x => Some(HEAD_MAJOR),
+        B::Step5Dsa => Some(&[Blnhc]),
+        // of these, DeepSeek V4's declare in their indexers
+        B::FlashmlaSparseDsv4
+        | B::FlashinferMlaSparseDsv4
+        | B::FlashmlaSparseDsv41
+        | B::FlashinferMlaSparseDsv41
+        | B::FlashmlaMegaAttnDsv41
+        | B::FlashAttn
+        | B::FlashAttnDiffkv
+        | B::TritonAttn
+        | B::TritonAttnDiffkv
+        | B::FlashinferMla
+        | B::TokenspeedMla
+        | B::CutlassMla
+        | B::FlashAttnMla
+        | B::Flashmla
+        | B::TritonMla
+        | B::FlashinferMlaSparse
+        | B::FlashinferMlaSparseSm90
+        | B::FlashinferMlaSparseSm120
+        | B::FlashAttnMlaSparse
+        | B::FlashAttnMlaSparseFa4
+        | B::FlashmlaSparse
+        | B::MinimaxM3Sparse
+        | B::CutlassMsa
+        | B::TritonMsa
+        | B::NoAttention
+        | B::TorchSdpa
+        | B::Custom
+        | B::RocmAttn
+        | B::RocmSegmentedAttn
+        | B::RocmAiterMla
+        | B::RocmAiterTritonMla
+        | B::RocmAiterFa
+        | B::RocmAiterMlaSparse
+        | B::RocmAiterUnifiedAttn
+        | B::RocmFlashmlaSparseDsv4
+        | B::RocmFlashmlaSparseDsv41
+        | B::RocmOctave
+        | B::XpuMlaSparse
+        | B::CpuAttn
+        | B::CpuMla
+        | B::AmxMla => None,
+    }
+}
+
+/// The layouts that every backend reads, most preferred first. `backends` are
+/// the distinct ones of all layers, in the order of the layers.
+/// Mirrors `vllm/v1/attention/backends/utils.py` `get_supported_kv_cache_layouts`.
+pub(crate) fn layout_candidates(
+    backends: &[LayerBackend],
+    arch: Arch,
+) -> Result<Vec<KvCacheLayout>, Refusal> {
+    let sets: Vec<&[KvCacheLayout]> = backends
+        .iter()
+        .filter_map(|backend| declared(*backend, arch))
+        .collect();
+    let Some((first, rest)) = sets.split_first() else {
+        return Ok(DEFAULT_PREFERENCE.to_vec());
+    };
+    if rest.iter().all(|set| set == first) {
+        return Ok(first.to_vec());
+    }
+    let mut common: Vec<KvCacheLayout> = ENUM_ORDER
+        .into_iter()
+        .filter(|layout| sets.iter().all(|set| set.contains(layout)))
+        .collect();
+    if common.is_empty() {
+        let sets: Vec<String> = sets
+            .iter()
+            .map(|set| repr_list(set.iter().map(|layout| layout.as_str())))
+            .collect();
+        return Err(Refusal::raised(
+            Stage::Plan,
+            "ValueError",
+            format!(
+                "No KV cache layout satisfies every supported set: [{}].",
+                sets.join(", ")
+            ),
+        ));
+    }
+    let votes = |layout: &KvCacheLayout| {
+        sets.iter()
+            .filter(|set| set.first() == Some(layout))
+            .count()
+    };
+    common.sort_by_key(|layout| std::cmp::Reverse(votes(layout)));
+    Ok(common)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::backend::layer::FixedBackend;
+
+    fn names(backends: &[LayerBackend], arch: Arch) -> Result<Vec<&'static str>, String> {
+        layout_candidates(backends, arch)
+            .map(|layouts| layouts.into_iter().map(KvCacheLayout::as_str).collect())
+            .map_err(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn backends_agree_on_a_layout_or_not() {
+        let flashinfer = LayerBackend::Selected(B::Flashinfer);
+        let turboquant = LayerBackend::Selected(B::Turboquant);
+        let gdn = LayerBackend::Fixed(FixedBackend::GdnAttn);
+        assert_eq!(
+            names(&[gdn, flashinfer], Arch::Sm90),
+            Ok(vec!["LBNHC", "LBHNC", "BLNHC", "BLHNC", "BHLNC", "LHBNC"])
+        );
+        assert_eq!(
+            names(&[gdn, flashinfer], Arch::Sm100),
+            Ok(vec!["LBHNC", "BLHNC"])
+        );
+        let composite = LayerBackend::Selected(B::TritonFlashAttn);
+        assert_eq!(
+            names(&[composite, turboquant], Arch::Sm90),
+            Ok(vec!["LBNHC"])
+        );
+        assert_eq!(
+            names(&[flashinfer, turboquant], Arch::Sm100),
+            Err(
+                "No KV cache layout satisfies every supported set: [['LBHNC', 'BLHNC'], \
+                 ['LBNHC']]."
+                    .to_owned()
+            )
+        );
+    }
+}

@@ -1,0 +1,359 @@
+//! Which attention backend a layer gets.
+//! Mirrors `vllm/v1/attention/selector.py` `get_attn_backend` and
+//! `vllm/platforms/cuda.py` `CudaPlatformBase.get_attn_backend_cls` of 0.33.0.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use super::AttentionBackend as B;
+use super::combination;
+use super::flash_attention::Version;
+use super::kernel_block;
+use super::layer::LayerBackend;
+use super::priorities::priorities;
+use super::table::{self, Entry, Row};
+use crate::config::ModelDtype;
+use crate::dtype::CacheDtype;
+use crate::error::{Refusal, Stage};
+use crate::gpu::{Arch, ComputeCapability};
+use crate::python::repr_list;
+
+/// What one layer asks for. `Display` is `repr(AttentionSelectorConfig)`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Selection {
+    /// Of the layer; for MLA the latent and the rope part together.
+    pub head_size: u64,
+    /// Of the model.
+    pub dtype: ModelDtype,
+    /// The layer's: `auto` for layers that are left unquantised.
+    pub kv_cache_dtype: CacheDtype,
+    /// `--block-size`, if the user gave it.
+    pub block_size: Option<u64>,
+    /// MLA layers.
+    pub use_mla: bool,
+    /// Layers with attention sinks.
+    pub has_sink: bool,
+    /// MLA layers with an indexer.
+    pub use_sparse: bool,
+    /// Models whose images attend both ways; MLA layers never.
+    pub use_mm_prefix: bool,
+    /// Checkpoints with a scale for each head of the cache.
+    pub use_per_head_quant_scales: bool,
+    /// Layers with a window; MLA layers never.
+    pub has_sliding_window: bool,
+    /// Under decode context parallelism.
+    pub use_dcp: bool,
+}
+
+/// What the selection looks at besides.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Surroundings {
+    /// Of the capability.
+    pub arch: Arch,
+    /// Printed in texts.
+    pub capability: ComputeCapability,
+    /// The model's query heads on one rank.
+    pub heads_per_rank: u64,
+    /// Query heads to a KV head on one rank, if whole; else 1.
+    pub gqa_ratio: u64,
+    /// Of the text config, if it has them.
+    pub mla: Option<MlaDims>,
+    /// Of the text config, if it has one.
+    pub index_topk: Option<u64>,
+    /// Whether the text config caps its attention logits (`attn_logit_softcapping`).
+    pub has_softcap: bool,
+    /// Whether the model's images attend both ways (`is_mm_prefix_lm`).
+    pub is_mm_prefix_model: bool,
+    /// The model's head size, the largest of its layers (`get_head_size`).
+    pub model_head_size: u64,
+    /// Ranks that share one request's KV.
+    pub dcp: u64,
+    /// `attention_config.flash_attn_version`: packed cache dtypes set 2, models
+    /// with heads of two sizes 4.
+    pub forced_flash_attn: Option<Version>,
+    /// The run's cache dtype, after what earlier layers wrote back.
+    pub cache_dtype: CacheDtype,
+}
+
+/// The sizes of an MLA model's heads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct MlaDims {
+    pub qk_nope_head_dim: u64,
+    pub qk_rope_head_dim: u64,
+    pub v_head_dim: u64,
+    pub kv_lora_rank: u64,
+}
+
+impl fmt::Display for Selection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let block_size = self
+            .block_size
+            .map_or_else(|| "None".to_owned(), |size| size.to_string());
+        write!(
+            f,
+            "AttentionSelectorConfig(head_size={}, dtype=torch.{}, kv_cache_dtype={}, \
+             block_size={block_size}, use_mla={}, has_sink={}, use_sparse={}, use_mm_prefix={}, \
+             use_per_head_quant_scales={}, attn_type=AttentionType.DECODER, \
+             has_sliding_window={}, use_non_causal=False, use_batch_invariant=False, \
+             use_kv_connector=False, use_adaptive_verification=False, use_pcp=False, \
+             use_dcp={}, use_rswa=False)",
+            self.head_size,
+            self.dtype.as_str(),
+            self.kv_cache_dtype,
+            python_bool(self.use_mla),
+            python_bool(self.has_sink),
+            python_bool(self.use_sparse),
+            python_bool(self.use_mm_prefix),
+            python_bool(self.use_per_head_quant_scales),
+            python_bool(self.has_sliding_window),
+            python_bool(self.use_dcp),
+        )
+    }
+}
+
+const fn python_bool(value: bool) -> &'static str {
+    if value { "True" } else { "False" }
+}
+
+/// The layer's backend: the one asked for, or the first of the GPU's list that
+/// has no objection.
+pub(crate) fn select(
+    asked: Option<B>,
+    selection: &Selection,
+    around: &Surroundings,
+) -> Result<B, Refusal> {
+    if let Some(backend) = asked {
+        return as_asked(backend, selection, around);
+    }
+    let mut refused = Vec::new();
+    for backend in priorities(selection, around).iter().copied() {
+        let Entry::Class(row) = table::entry(backend) else {
+            continue;
+        };
+        let reasons = objections(backend, &row, selection, around)?;
+        if reasons.is_empty() {
+            return Ok(backend);
+        }
+        refused.push(format!("{backend}: [{}]", reasons.join(", ")));
+    }
+    Err(raise(format!(
+        "No valid attention backend found for cuda with {selection}. Reasons: {{{}}}.",
+        refused.join(", ")
+    )))
+}
+
+/// `--attention-backend`: no other is tried.
+fn as_asked(backend: B, selection: &Selection, around: &Surroundings) -> Result<B, Refusal> {
+    let reasons = match table::entry(backend) {
+        Entry::Class(row) => {
+            let reasons = objections(backend, &row, selection, around)?;
+            if reasons.is_empty() {
+                return Ok(backend);
+            }
+            repr_list(reasons.iter().map(AsRef::as_ref))
+        }
+        Entry::NoModule(module) => {
+            format!("[ModuleNotFoundError: No module named '{module}']")
+        }
+        // `vllm/v1/attention/backends/registry.py` `AttentionBackendEnum.get_path`
+        Entry::Unregistered => {
+            return Err(raise(format!(
+                "Backend {backend} must be registered before use. Use \
+                 register_backend(Backend.{backend}, 'your.module.YourClass')"
+            )));
+        }
+        Entry::OtherPlatform => {
+            return Err(Refusal::not_modelled(format!(
+                "{backend} on CUDA: it is written for other hardware"
+            )));
+        }
+    };
+    Err(raise(format!(
+        "Selected backend AttentionBackendEnum.{backend} is not valid for this configuration. \
+         Reason: {reasons}"
+    )))
+}
+
+fn raise(text: String) -> Refusal {
+    Refusal::raised(Stage::Model, "ValueError", text)
+}
+
+/// Everything that a backend has against a layer, in vLLM's order.
+/// Mirrors `vllm/v1/attention/backend.py` `AttentionBackend.validate_configuration`.
+fn objections(
+    backend: B,
+    row: &Row,
+    selection: &Selection,
+    around: &Surroundings,
+) -> Result<Vec<Cow<'static, str>>, Refusal> {
+    let takes_block = selection
+        .block_size
+        .is_none_or(|size| kernel_block::takes(LayerBackend::Selected(backend), size, around));
+    let checks = [
+        (
+            row.head_sizes.contain(selection.head_size, around.arch),
+            "head_size not supported",
+        ),
+        (
+            row.model_dtypes.contains(&selection.dtype),
+            "dtype not supported",
+        ),
+        (
+            row.cache_dtypes.contain(selection.kv_cache_dtype, around),
+            "kv_cache_dtype not supported",
+        ),
+        (takes_block, "block_size not supported"),
+        (
+            !selection.use_mm_prefix || row.mm_prefix.holds(around),
+            "partial multimodal token full attention not supported",
+        ),
+        (
+            selection.use_mla == row.mla,
+            if selection.use_mla {
+                "MLA not supported"
+            } else {
+                "non-MLA not supported"
+            },
+        ),
+        (
+            !selection.has_sink || row.sinks.holds(around),
+            "attention sinks not supported",
+        ),
+        (
+            selection.use_sparse == row.sparse,
+            if selection.use_sparse {
+                "sparse not supported"
+            } else {
+                "non-sparse not supported"
+            },
+        ),
+        (
+            !selection.use_per_head_quant_scales || row.per_head_scales.holds(around),
+            "per-head quant scales not supported",
+        ),
+        (
+            row.archs.contains(&around.arch),
+            "compute capability not supported",
+        ),
+        (
+            !selection.has_sliding_window || row.sliding_window,
+            "sliding window not supported",
+        ),
+        (!selection.use_dcp || row.dcp, "DCP not supported"),
+    ];
+    Ok(checks
+        .into_iter()
+        .filter(|(fine, _)| !fine)
+        .map(|(_, text)| Cow::Borrowed(text))
+        .chain(combination::objection(backend, selection, around)?)
+        .collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plain() -> Selection {
+        Selection {
+            head_size: 128,
+            dtype: ModelDtype::Bfloat16,
+            kv_cache_dtype: CacheDtype::Auto,
+            block_size: None,
+            use_mla: false,
+            has_sink: false,
+            use_sparse: false,
+            use_mm_prefix: false,
+            use_per_head_quant_scales: false,
+            has_sliding_window: false,
+            use_dcp: false,
+        }
+    }
+
+    fn on(major: u8) -> Surroundings {
+        let capability = ComputeCapability::new(major, 0);
+        Surroundings {
+            arch: capability.arch().unwrap(),
+            capability,
+            heads_per_rank: 32,
+            gqa_ratio: 4,
+            mla: None,
+            index_topk: None,
+            has_softcap: false,
+            is_mm_prefix_model: false,
+            model_head_size: 128,
+            dcp: 1,
+            forced_flash_attn: None,
+            cache_dtype: CacheDtype::Auto,
+        }
+    }
+
+    #[test]
+    fn each_architecture_has_its_first_choice() {
+        assert_eq!(select(None, &plain(), &on(9)), Ok(B::FlashAttn));
+        assert_eq!(select(None, &plain(), &on(10)), Ok(B::Flashinfer));
+        assert_eq!(select(None, &plain(), &on(12)), Ok(B::FlashAttn));
+        let odd_heads = Selection {
+            head_size: 80,
+            ..plain()
+        };
+        assert_eq!(select(None, &odd_heads, &on(10)), Ok(B::FlashAttn));
+    }
+
+    #[test]
+    fn a_refusal_lists_every_backend_that_was_tried() {
+        let odd_block = Selection {
+            block_size: Some(24),
+            ..plain()
+        };
+        assert_eq!(
+            select(None, &odd_block, &on(9)).unwrap_err().to_string(),
+            "No valid attention backend found for cuda with \
+             AttentionSelectorConfig(head_size=128, dtype=torch.bfloat16, kv_cache_dtype=auto, \
+             block_size=24, use_mla=False, has_sink=False, use_sparse=False, \
+             use_mm_prefix=False, use_per_head_quant_scales=False, \
+             attn_type=AttentionType.DECODER, has_sliding_window=False, use_non_causal=False, \
+             use_batch_invariant=False, use_kv_connector=False, \
+             use_adaptive_verification=False, use_pcp=False, use_dcp=False, use_rswa=False). \
+             Reasons: {FLASH_ATTN: [block_size not supported], FLASHINFER: [block_size not \
+             supported], TRITON_ATTN: [block_size not supported], FLEX_ATTENTION: [block_size \
+             not supported], TURBOQUANT: [kv_cache_dtype not supported, block_size not \
+             supported]}."
+        );
+    }
+
+    #[test]
+    fn a_named_backend_is_held_to_its_name() {
+        let refused = |backend, major| {
+            select(Some(backend), &plain(), &on(major))
+                .unwrap_err()
+                .to_string()
+        };
+        assert_eq!(
+            select(Some(B::TritonAttn), &plain(), &on(9)),
+            Ok(B::TritonAttn)
+        );
+        assert_eq!(
+            refused(B::FlashinferMla, 9),
+            "Selected backend AttentionBackendEnum.FLASHINFER_MLA is not valid for this \
+             configuration. Reason: ['head_size not supported', 'non-MLA not supported', \
+             'compute capability not supported', 'FlashInfer MLA kernel requires \
+             qk_nope_head_dim in [64, 128, 192], but got 1']"
+        );
+        assert_eq!(
+            refused(B::NoAttention, 9),
+            "Selected backend AttentionBackendEnum.NO_ATTENTION is not valid for this \
+             configuration. Reason: [ModuleNotFoundError: No module named \
+             'vllm.v1.attention.backends.no_attention']"
+        );
+        assert_eq!(
+            refused(B::TritonMsa, 9),
+            "Selected backend AttentionBackendEnum.TRITON_MSA is not valid for this \
+             configuration. Reason: ['kv_cache_dtype not supported', 'non-sparse not supported']"
+        );
+        assert_eq!(
+            refused(B::TorchSdpa, 9),
+            "Backend TORCH_SDPA must be registered before use. Use \
+             register_backend(Backend.TORCH_SDPA, 'your.module.YourClass')"
+        );
+    }
+}

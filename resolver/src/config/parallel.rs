@@ -1,0 +1,93 @@
+//! Ranks, and what must divide by them.
+
+use super::checks::{at_least, check_class, invalid};
+use crate::args::EngineArgs;
+use crate::error::Refusal;
+use crate::flag::Flag;
+use crate::model::Common;
+
+/// GPUs of one node. A case says nothing of the node; this is the oracle's.
+const NODE_GPUS: i64 = 64;
+
+/// `vllm/config/parallel.py` `ParallelConfig`.
+pub(super) fn parallel(args: &EngineArgs) -> Result<(), Refusal> {
+    let fields = [
+        Flag::TensorParallelSize,
+        Flag::DataParallelSize,
+        Flag::EnableExpertParallel,
+        Flag::DecodeContextParallelSize,
+    ];
+    check_class("ParallelConfig", args, &fields, |flag, errors| match flag {
+        Flag::TensorParallelSize => at_least(errors, flag.name(), args.tensor_parallel_size, 1),
+        Flag::DataParallelSize => {
+            at_least(errors, flag.name(), args.data_parallel_size, 1);
+            // a field of its own, which follows it
+            at_least(
+                errors,
+                "data_parallel_size_local",
+                args.data_parallel_size,
+                0,
+            );
+        }
+        Flag::DecodeContextParallelSize => {
+            at_least(errors, flag.name(), args.decode_context_parallel_size, 1);
+        }
+        _ => {}
+    })?;
+    let tensor = args.tensor_parallel_size.unwrap_or(1);
+    if tensor > NODE_GPUS {
+        return Err(invalid(format!(
+            "World size ({tensor}) is larger than the number of available GPUs ({NODE_GPUS}) in \
+             this node. If this is intentional and you are using:\n- ray, set \
+             '--distributed-executor-backend ray'.\n- multiprocessing, set '--nnodes' \
+             appropriately."
+        )));
+    }
+    let context = args.decode_context_parallel_size.unwrap_or(1);
+    if tensor % context != 0 {
+        return Err(invalid(format!(
+            "tp_size={tensor} must be divisible by dcp_size={context}."
+        )));
+    }
+    Ok(())
+}
+
+/// Heads over ranks. Mirrors `vllm/config/model.py`
+/// `ModelConfig.verify_with_parallel_config`.
+pub(super) fn heads(args: &EngineArgs, model: &Common) -> Result<(), Refusal> {
+    let heads = model.num_attention_heads;
+    let tensor = super::or_one(args.tensor_parallel_size);
+    if !heads.is_multiple_of(tensor) {
+        return Err(invalid(format!(
+            "Total number of attention heads ({heads}) must be divisible by tensor parallel size \
+             ({tensor})."
+        )));
+    }
+    let context = super::or_one(args.decode_context_parallel_size);
+    if context == 1 || model.use_mla {
+        return Ok(());
+    }
+    let kv = model.num_key_value_heads;
+    if tensor <= kv {
+        return Err(invalid(format!(
+            "Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` ({tensor}) \
+             to be greater than the model's total number of KV heads ({kv}). Increase \
+             `--tensor-parallel-size` or set `--decode-context-parallel-size 1`."
+        )));
+    }
+    let most = tensor / kv;
+    if context > most {
+        return Err(invalid(format!(
+            "`--decode-context-parallel-size` ({context}) exceeds the maximum supported value \
+             ({most}) for `--tensor-parallel-size` ({tensor}) and {kv} model KV heads."
+        )));
+    }
+    let queries = heads / kv;
+    if !queries.is_multiple_of(context) {
+        return Err(invalid(format!(
+            "The model's number of query heads per KV head ({queries}) must be divisible by \
+             `--decode-context-parallel-size` ({context}) for GQA/MQA."
+        )));
+    }
+    Ok(())
+}

@@ -1,0 +1,209 @@
+//! Linear attention and Mamba among full attention: Qwen3.5, Nemotron, Kimi K3.
+
+use super::dense::{head_dim, kv_heads, plain};
+use super::mla::dims;
+use super::{MOST_LAYERS, MOST_WIDTH};
+use crate::model::ModelError;
+use crate::model::decoder::{
+    Attention, Boundary, Decoder, DecoderLayer, HeadSharing, LayerKind, Linear, LinearKernel,
+};
+use crate::model::fields::{array, integer, integer_or, text};
+use crate::value::Value;
+
+/// Bytes of a state's element, by the dtype's name.
+fn state_dtype(config: &Value, field: &'static str) -> Result<Option<u64>, ModelError> {
+    match text(config, field)? {
+        None | Some("auto") => Ok(None),
+        Some("float32") => Ok(Some(4)),
+        Some("float16" | "bfloat16") => Ok(Some(2)),
+        Some(_) => Err(ModelError::Unmodelled(format!(
+            "`{field}` is none of float32, float16 and bfloat16"
+        ))),
+    }
+}
+
+fn attention(config: &Value) -> Result<Attention, ModelError> {
+    Ok(Attention {
+        kv_heads: kv_heads(config)?,
+        sharing: HeadSharing::Asserted,
+        head_dim: head_dim(config)?,
+        head_dim_v: head_dim(config)?,
+        window: None,
+        chunk: None,
+        sinks: false,
+    })
+}
+
+/// Qwen3.5 and 3.6: gated delta net. Mirrors `vllm/model_executor/models/qwen3_5.py`.
+pub(in crate::model) fn qwen3_5(config: &Value) -> Result<Decoder, ModelError> {
+    let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
+    let interval = integer_or(config, "full_attention_interval", 1, MOST_LAYERS, 4)?;
+    let types = array(config, "layer_types")?;
+    let (key_heads, value_heads) = (
+        integer_or(config, "linear_num_key_heads", 1, MOST_WIDTH, 16)?,
+        integer_or(config, "linear_num_value_heads", 1, MOST_WIDTH, 32)?,
+    );
+    let (key_dim, value_dim) = (
+        integer_or(config, "linear_key_head_dim", 1, MOST_WIDTH, 128)?,
+        integer_or(config, "linear_value_head_dim", 1, MOST_WIDTH, 128)?,
+    );
+    let linear = Linear {
+        kernel: LinearKernel::Gdn,
+        conv_len: integer_or(config, "linear_conv_kernel_dim", 2, MOST_WIDTH, 4)? - 1,
+        conv_dim: 2 * key_dim * key_heads + value_dim * value_heads,
+        heads: value_heads,
+        rows: value_dim,
+        columns: key_dim,
+        state_dtype_bytes: state_dtype(config, "mamba_ssm_dtype")?,
+        groups: None,
+    };
+    let attention = attention(config)?;
+    let layers = (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|index| {
+        let is_linear = match types {
+            Some(types) => {
+                types.get(index as usize).and_then(Value::as_str) == Some("linear_attention")
+            }
+            None => !(u64::from(index) + 1).is_multiple_of(interval),
+        };
+        let (suffix, kind) = if is_linear {
+            ("linear_attn", LayerKind::Linear(linear))
+        } else {
+            ("self_attn.attn", LayerKind::Attention(attention))
+        };
+        DecoderLayer {
+            index,
+            suffix,
+            kind,
+        }
+    });
+    Ok(hybrid("language_model.model.layers", layers.collect()))
+}
+
+fn hybrid(prefix: &'static str, layers: Vec<DecoderLayer>) -> Decoder {
+    Decoder {
+        boundary: Boundary::None,
+        ..plain(prefix, layers)
+    }
+}
+
+/// Nemotron-H and Nemotron 3: Mamba2. Mirrors `vllm/model_executor/models/nemotron_h.py`.
+pub(in crate::model) fn nemotron_h(config: &Value) -> Result<Decoder, ModelError> {
+    let kinds = nemotron_pattern(config)?;
+    let heads = integer(config, "mamba_num_heads", 1, MOST_WIDTH)?;
+    let head_dim = integer(config, "mamba_head_dim", 1, MOST_WIDTH)?;
+    let groups = integer(config, "n_groups", 1, MOST_WIDTH)?;
+    let state = integer(config, "ssm_state_size", 1, MOST_WIDTH)?;
+    let linear = Linear {
+        kernel: LinearKernel::Mamba2,
+        conv_len: integer(config, "conv_kernel", 2, MOST_WIDTH)? - 1,
+        conv_dim: heads * head_dim,
+        heads,
+        rows: head_dim,
+        columns: state,
+        // silence is float32, but auto is the convolution's
+        state_dtype_bytes: match config.get_set("mamba_ssm_cache_dtype") {
+            None => Some(4),
+            Some(_) => state_dtype(config, "mamba_ssm_cache_dtype")?,
+        },
+        groups: Some((groups, 2 * state)),
+    };
+    let attention = Attention {
+        head_dim: integer_or(config, "head_dim", 1, MOST_WIDTH, 128)?,
+        head_dim_v: integer_or(config, "head_dim", 1, MOST_WIDTH, 128)?,
+        kv_heads: kv_heads(config)?,
+        sharing: HeadSharing::Asserted,
+        window: None,
+        chunk: None,
+        sinks: false,
+    };
+    let mut layers = Vec::new();
+    for (index, kind) in (0_u32..).zip(kinds) {
+        let (suffix, kind) = match kind {
+            'M' => ("mixer", LayerKind::Linear(linear)),
+            '*' => ("mixer.attn", LayerKind::Attention(attention)),
+            _ => continue,
+        };
+        layers.push(DecoderLayer {
+            index,
+            suffix,
+            kind,
+        });
+    }
+    Ok(hybrid("model.layers", layers))
+}
+
+/// `M`amba, `*` attention, `-` MLP or `E`xperts, for each layer.
+fn nemotron_pattern(config: &Value) -> Result<Vec<char>, ModelError> {
+    let unknown = || {
+        ModelError::Unmodelled(
+            "the layers' pattern has an entry that is none of Mamba, attention, MLP and experts"
+                .into(),
+        )
+    };
+    let pattern: Vec<char> = if let Some(pattern) = text(config, "hybrid_override_pattern")? {
+        pattern.chars().collect()
+    } else {
+        let types = match array(config, "layers_block_type")? {
+            Some(types) => types,
+            None => array(config, "layer_types")?
+                .ok_or(ModelError::Missing("hybrid_override_pattern"))?,
+        };
+        types
+            .iter()
+            .map(|kind| match kind.as_str() {
+                Some("mamba" | "linear_attention") => Ok('M'),
+                Some("attention" | "full_attention") => Ok('*'),
+                Some("moe") => Ok('E'),
+                Some("mlp") => Ok('-'),
+                _ => Err(unknown()),
+            })
+            .collect::<Result<_, _>>()?
+    };
+    if pattern.len() as u64 > MOST_LAYERS || pattern.iter().any(|kind| !"M*-E".contains(*kind)) {
+        return Err(unknown());
+    }
+    Ok(pattern)
+}
+
+/// Kimi K3: Kimi delta attention beside MLA.
+/// Mirrors `vllm/model_executor/models/kimi_linear.py`.
+pub(in crate::model) fn kimi_k3(config: &Value) -> Result<Decoder, ModelError> {
+    let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
+    let linear = config
+        .get_set("linear_attn_config")
+        .ok_or(ModelError::Missing("linear_attn_config"))?;
+    let kda = array(linear, "kda_layers")?.ok_or(ModelError::Missing("kda_layers"))?;
+    let (heads, dim) = (
+        integer(linear, "num_heads", 1, MOST_WIDTH)?,
+        integer(linear, "head_dim", 1, MOST_WIDTH)?,
+    );
+    let state = Linear {
+        kernel: LinearKernel::Kda,
+        conv_len: integer(linear, "short_conv_kernel_size", 2, MOST_WIDTH)? - 1,
+        conv_dim: 3 * heads * dim,
+        heads,
+        rows: dim,
+        columns: dim,
+        state_dtype_bytes: Some(4),
+        groups: None,
+    };
+    let layers = (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|index| {
+        let is_linear = kda
+            .iter()
+            .any(|layer| layer.as_integer() == Some(i128::from(index) + 1));
+        DecoderLayer {
+            index,
+            suffix: "self_attn",
+            kind: if is_linear {
+                LayerKind::Linear(state)
+            } else {
+                LayerKind::Mla { indexer: false }
+            },
+        }
+    });
+    Ok(Decoder {
+        mla: Some(dims(config)?),
+        boundary: Boundary::Unlisted,
+        ..hybrid("language_model.model.layers", layers.collect())
+    })
+}

@@ -1,0 +1,197 @@
+//! Windows and chunks among full attention: gpt-oss, Gemma 4, MiMo V2, Llama 4.
+
+use super::dense::{head_dim, kv_heads, plain};
+use super::{MOST_LAYERS, MOST_WIDTH};
+use crate::model::ModelError;
+use crate::model::decoder::{
+    Attention, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
+};
+use crate::model::fields::{array, boolean, integer, integer_or, text};
+use crate::value::Value;
+
+fn count(config: &Value) -> Result<u32, ModelError> {
+    let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// gpt-oss: a window on every even layer, whatever `layer_types` says.
+/// Mirrors `vllm/model_executor/models/gpt_oss.py`.
+pub(in crate::model) fn gpt_oss(config: &Value) -> Result<Decoder, ModelError> {
+    let window = integer(config, "sliding_window", 1, MOST_WIDTH)?;
+    let attention = Attention {
+        kv_heads: kv_heads(config)?,
+        sharing: HeadSharing::Quotient,
+        head_dim: integer(config, "head_dim", 1, MOST_WIDTH)?,
+        head_dim_v: integer(config, "head_dim", 1, MOST_WIDTH)?,
+        window: None,
+        chunk: None,
+        sinks: true,
+    };
+    let layers = (0..count(config)?).map(|index| DecoderLayer {
+        index,
+        suffix: "attn.attn",
+        kind: LayerKind::Attention(Attention {
+            window: index.is_multiple_of(2).then_some(window),
+            ..attention
+        }),
+    });
+    Ok(plain("model.layers", layers.collect()))
+}
+
+/// Gemma 4: two head sizes; the last layers may share an earlier one's cache.
+/// Mirrors `vllm/model_executor/models/gemma4.py`.
+pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, ModelError> {
+    let count = count(config)?;
+    let types = array(config, "layer_types")?.ok_or(ModelError::Missing("layer_types"))?;
+    if types.len() != count as usize {
+        return Err(ModelError::Unmodelled(
+            "`layer_types` does not have an entry for each layer".into(),
+        ));
+    }
+    let window = integer(config, "sliding_window", 1, MOST_WIDTH)?;
+    let window = match text(config, "use_bidirectional_attention")? {
+        Some("all") => window / 2 + 1,
+        _ => window,
+    };
+    let sliding = Attention {
+        kv_heads: kv_heads(config)?,
+        sharing: HeadSharing::Asserted,
+        head_dim: integer(config, "head_dim", 1, MOST_WIDTH)?,
+        head_dim_v: integer(config, "head_dim", 1, MOST_WIDTH)?,
+        window: Some(window),
+        chunk: None,
+        sinks: false,
+    };
+    let global = integer_or(config, "global_head_dim", 1, MOST_WIDTH, 512)?;
+    let equal = boolean(config, "attention_k_eq_v")? == Some(true);
+    let full = Attention {
+        kv_heads: if equal {
+            integer_or(
+                config,
+                "num_global_key_value_heads",
+                1,
+                MOST_WIDTH,
+                sliding.kv_heads,
+            )?
+        } else {
+            sliding.kv_heads
+        },
+        head_dim: global,
+        head_dim_v: global,
+        window: None,
+        ..sliding
+    };
+    let shared = integer_or(config, "num_kv_shared_layers", 0, MOST_LAYERS, 0)?;
+    let mut layers = Vec::new();
+    for (index, kind) in (0..count).zip(types) {
+        // the last layer is full attention, whatever its type says
+        let attention = match kind.as_str() {
+            _ if index + 1 == count => full,
+            Some("full_attention") => full,
+            Some("sliding_attention") => sliding,
+            _ => {
+                return Err(ModelError::Unmodelled(
+                    "`layer_types` has an entry that is neither full_attention nor sliding_attention".into(),
+                ));
+            }
+        };
+        if u64::from(index) + shared < u64::from(count) {
+            layers.push(DecoderLayer {
+                index,
+                suffix: "self_attn.attn",
+                kind: LayerKind::Attention(attention),
+            });
+        }
+    }
+    let mut decoder = plain("language_model.model.layers", layers);
+    decoder.windows = WindowSource::Own;
+    if sliding.head_dim != full.head_dim {
+        decoder.dtype_hook = DtypeHook::TwoHeadSizes;
+    }
+    Ok(decoder)
+}
+
+/// MiMo V2: K and V of different widths, and more KV heads in the windows.
+/// Mirrors `vllm/model_executor/models/mimo_v2.py`.
+pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, ModelError> {
+    let count = count(config)?;
+    let pattern = array(config, "hybrid_layer_pattern")?
+        .ok_or(ModelError::Missing("hybrid_layer_pattern"))?;
+    if pattern.len() != count as usize {
+        return Err(ModelError::Unmodelled(
+            "`hybrid_layer_pattern` does not have an entry for each layer".into(),
+        ));
+    }
+    let full = Attention {
+        kv_heads: kv_heads(config)?,
+        sharing: HeadSharing::AtLeastOne,
+        head_dim: integer(config, "head_dim", 1, MOST_WIDTH)?,
+        head_dim_v: integer(config, "v_head_dim", 1, MOST_WIDTH)?,
+        window: None,
+        chunk: None,
+        sinks: boolean(config, "add_full_attention_sink_bias")? == Some(true),
+    };
+    let sliding = Attention {
+        kv_heads: integer(config, "swa_num_key_value_heads", 1, MOST_WIDTH)?,
+        head_dim: integer(config, "swa_head_dim", 1, MOST_WIDTH)?,
+        head_dim_v: integer(config, "swa_v_head_dim", 1, MOST_WIDTH)?,
+        window: Some(integer(config, "sliding_window_size", 1, MOST_WIDTH)?),
+        sinks: boolean(config, "add_swa_attention_sink_bias")? == Some(true),
+        ..full
+    };
+    let layers = (0..count).zip(pattern).map(|(index, kind)| DecoderLayer {
+        index,
+        suffix: "self_attn.attn",
+        kind: LayerKind::Attention(if kind.as_integer() == Some(1) {
+            sliding
+        } else {
+            full
+        }),
+    });
+    Ok(Decoder {
+        windows: WindowSource::Own,
+        ..plain("model.layers", layers.collect())
+    })
+}
+
+/// Llama 4: chunks, but for the layers without RoPE.
+/// Mirrors `vllm/model_executor/models/llama4.py`.
+pub(in crate::model) fn llama4(config: &Value) -> Result<Decoder, ModelError> {
+    let count = count(config)?;
+    let chunk = match config.get("attention_chunk_size") {
+        Some(Value::Null) => None,
+        _ => Some(integer_or(
+            config,
+            "attention_chunk_size",
+            1,
+            MOST_WIDTH,
+            8192,
+        )?),
+    };
+    let interval = integer_or(config, "no_rope_layer_interval", 1, MOST_LAYERS, 4)?;
+    let rope = array(config, "no_rope_layers")?.filter(|layers| !layers.is_empty());
+    let attention = Attention {
+        kv_heads: kv_heads(config)?,
+        sharing: HeadSharing::Asserted,
+        head_dim: head_dim(config)?,
+        head_dim_v: head_dim(config)?,
+        window: None,
+        chunk: None,
+        sinks: false,
+    };
+    let layers = (0..count).map(|index| {
+        let has_rope = match rope {
+            Some(rope) => rope.get(index as usize).and_then(Value::as_integer) != Some(0),
+            None => !(u64::from(index) + 1).is_multiple_of(interval),
+        };
+        DecoderLayer {
+            index,
+            suffix: "self_attn.attn",
+            kind: LayerKind::Attention(Attention {
+                chunk: chunk.filter(|_| has_rope),
+                ..attention
+            }),
+        }
+    });
+    Ok(plain("language_model.model.layers", layers.collect()))
+}

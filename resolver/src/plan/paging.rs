@@ -1,0 +1,207 @@
+//! Groups of one page size, and layers that are allocated as what they are not.
+
+use std::collections::BTreeSet;
+
+use super::groups::{self, FILE, Group};
+use crate::error::{Refusal, Stage};
+use crate::release::Profile;
+use crate::spec::{Layer, LayerSpec, Layers, SpecKind};
+use crate::trace::Trace;
+use crate::units::{ceil_div, mul};
+
+/// The distinct page sizes in bytes.
+pub(super) fn page_sizes(layers: &Layers) -> Result<BTreeSet<u64>, Refusal> {
+    layers
+        .specs
+        .iter()
+        .map(LayerSpec::page_size_bytes)
+        .collect()
+}
+
+/// Brings all pages to one size and splits the layers into groups of as many
+/// layers each.
+pub(super) fn by_page(layers: &mut Layers) -> Result<Vec<Group>, Refusal> {
+    let Some(unified) = unified(layers)? else {
+        // MLA beside plain windows: those are allocated for every token instead
+        promote(layers)?;
+        return if groups::one_type(layers) {
+            Ok(vec![Group::uniform_type(layers.list.clone())])
+        } else {
+            Err(mla_page(layers))
+        };
+    };
+    layers.specs = unified;
+    let mut groups = Vec::new();
+    let buckets = buckets(layers)?;
+    let counts = buckets.iter().map(|(_, members)| members.len() as u64);
+    let (least, most) = (counts.clone().min().unwrap_or(1), counts.max().unwrap_or(1));
+    // up to half as many again are padded rather than split
+    let size = if most * 2 < least * 3 { most } else { least };
+    for (spec, members) in buckets {
+        let count = usize::try_from(ceil_div(members.len() as u64, size)?).unwrap_or(1);
+        for start in 0..count {
+            let of_group = members.iter().skip(start).step_by(count).copied().collect();
+            groups.push(Group::merged(spec, of_group));
+        }
+    }
+    Ok(groups)
+}
+
+/// Layers that one spec can stand for, each lot joining the first that takes it.
+/// Mirrors `_get_kv_cache_groups_uniform_page_size`.
+fn buckets(layers: &Layers) -> Result<Vec<(LayerSpec, Vec<Layer>)>, Refusal> {
+    let mut lots: Vec<(Vec<&LayerSpec>, Vec<Layer>)> = Vec::new();
+    for (index, spec) in layers.specs.iter().enumerate() {
+        let members = layers.list.iter().filter(|layer| layer.spec == index);
+        let home = lots.iter_mut().find(|(specs, _)| {
+            let together: Vec<&LayerSpec> = specs.iter().copied().chain([spec]).collect();
+            matches!(LayerSpec::merge(&together), Ok(Some(_)))
+        });
+        if let Some((specs, layers)) = home {
+            specs.push(spec);
+            layers.extend(members);
+        } else {
+            lots.push((vec![spec], members.copied().collect()));
+        }
+    }
+    lots.into_iter()
+        .map(|(specs, members)| match LayerSpec::merge(&specs)? {
+            Some(merged) => Ok((merged, members)),
+            None => Err(Refusal::not_modelled("layers of a group that do not merge")),
+        })
+        .collect()
+}
+
+/// Every spec with the largest page, if it can be had; `None` where MLA pages
+/// would have to be padded and windows can be promoted instead.
+/// Mirrors `unify_kv_cache_spec_page_size`.
+fn unified(layers: &Layers) -> Result<Option<Vec<LayerSpec>>, Refusal> {
+    let most = page_sizes(layers)?.last().copied().unwrap_or_default();
+    let mut specs = Vec::with_capacity(layers.specs.len());
+    for spec in &layers.specs {
+        let page = spec.page_size_bytes()?;
+        let mut spec = *spec;
+        if page == most {
+        } else if spec.kind == SpecKind::Mamba {
+            spec.page_size_padded = Some(most);
+        } else if page != 0 && most % page == 0 {
+            spec.block_size = mul(spec.block_size, most / page)?;
+            if spec.page_size_bytes()? != most {
+                return Err(Refusal::raised(Stage::Plan, "AssertionError", ""));
+            }
+        } else if page == 0 {
+            return Err(Refusal::ZeroDivision);
+        } else if spec.kind == SpecKind::MlaAttention {
+            let promotable = layers.specs.iter().all(|spec| {
+                !matches!(
+                    spec.kind,
+                    SpecKind::SlidingWindowMla | SpecKind::ChunkedLocalAttention
+                )
+            }) && layers
+                .specs
+                .iter()
+                .any(|spec| spec.kind == SpecKind::SlidingWindow);
+            return if promotable {
+                Ok(None)
+            } else {
+                Err(mla_page(layers))
+            };
+        } else {
+            spec.page_size_padded = Some(most);
+        }
+        specs.push(spec);
+    }
+    Ok(Some(specs))
+}
+
+fn mla_page(layers: &Layers) -> Refusal {
+    let first = layers
+        .list
+        .iter()
+        .find(|layer| layers.spec(**layer).kind == SpecKind::MlaAttention);
+    Refusal::raised(
+        Stage::Plan,
+        "NotImplementedError",
+        format!(
+            "Layer {}: page size is not divisible by the maximum page size and cannot be padded. \
+             Padding is only supported for non-MLA attention layers.",
+            first.map(|layer| layers.name(*layer)).unwrap_or_default()
+        ),
+    )
+}
+
+/// `--disable-hybrid-kv-cache-manager`: windows and chunks are allocated as if
+/// they were full attention. Mirrors `unify_hybrid_kv_cache_specs`.
+pub(super) fn promote_windows(
+    layers: &mut Layers,
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<(), Refusal> {
+    let specs: Vec<&LayerSpec> = layers.specs.iter().collect();
+    if LayerSpec::merge(&specs)?.is_some() || groups::one_type(layers) {
+        return Ok(());
+    }
+    let has_full = layers.specs.iter().any(|spec| spec.kind.is_full());
+    let packed_windows = layers
+        .specs
+        .iter()
+        .any(|spec| spec.kind == SpecKind::SlidingWindowMla);
+    if let (true, true, Some(field)) = (has_full, packed_windows, profile.promotion_fails_on) {
+        return Err(Refusal::PromotedSpecField(field));
+    }
+    promote(layers)?;
+    let specs: Vec<&LayerSpec> = layers.specs.iter().collect();
+    if LayerSpec::merge(&specs)?.is_none() && !groups::one_type(layers) {
+        return Err(Refusal::raised(
+            Stage::Plan,
+            "ValueError",
+            "Failed to promote local KV cache specs to one unified type.",
+        ));
+    }
+    trace.step(Stage::Plan, FILE, "_promote_local_kv_cache_specs", || {
+        "the hybrid manager is off: windows and chunks keep blocks for every token".to_owned()
+    });
+    Ok(())
+}
+
+/// Mirrors `_promote_local_kv_cache_specs`.
+fn promote(layers: &mut Layers) -> Result<(), Refusal> {
+    let full: BTreeSet<u64> = layers
+        .specs
+        .iter()
+        .filter(|spec| spec.kind.is_full())
+        .map(|spec| spec.block_size)
+        .collect();
+    if full.is_empty() {
+        return Ok(());
+    }
+    let common = (full.len() == 1).then(|| full.first().copied()).flatten();
+    for spec in &mut layers.specs {
+        let kind = match spec.kind {
+            SpecKind::SlidingWindowMla => SpecKind::MlaAttention,
+            SpecKind::SlidingWindow | SpecKind::ChunkedLocalAttention => SpecKind::FullAttention,
+            SpecKind::FullAttention
+            | SpecKind::MlaAttention
+            | SpecKind::Mamba
+            | SpecKind::UniformType => continue,
+        };
+        let block_size = common.unwrap_or(spec.block_size);
+        let page_size_padded = match spec.page_size_padded {
+            None => None,
+            Some(padded) => {
+                let scaled = mul(spec.unpadded_page_size_bytes()?, block_size)?
+                    .checked_div(spec.block_size)
+                    .ok_or(Refusal::ZeroDivision)?;
+                Some(padded.max(scaled))
+            }
+        };
+        *spec = LayerSpec {
+            kind,
+            block_size,
+            page_size_padded,
+            ..*spec
+        }
+        .aligned()?;
+    }
+    Ok(())
+}

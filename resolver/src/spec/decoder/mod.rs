@@ -1,0 +1,200 @@
+//! Any decoder's backends, block size and layer specs.
+
+mod alignment;
+mod backends;
+mod ranks;
+mod rows;
+mod weights;
+mod worker;
+
+pub(crate) use worker::concerns as worker_concerns;
+
+use crate::backend::AttentionBackend;
+use crate::backend::flash_attention::Version;
+use crate::backend::layer::LayerBackend;
+use crate::backend::layouts;
+use crate::backend::select::{self, Surroundings};
+use crate::config::EngineConfig;
+use crate::dtype::{CacheDtype, TorchDtype};
+use crate::error::{Refusal, Stage};
+use crate::gpu::{Arch, ComputeCapability};
+use crate::layout::KvCacheLayout;
+use crate::model::decoder::{Boundary, DecoderLayer, DtypeHook, LayerKind};
+use crate::model::{Common, Decoder};
+use crate::resolution::Note;
+use crate::trace::Trace;
+
+use super::Layers;
+
+/// What every step below looks at.
+pub(crate) struct Context<'a> {
+    pub common: &'a Common,
+    pub decoder: &'a Decoder,
+    pub config: &'a EngineConfig,
+    pub arch: Arch,
+    pub capability: ComputeCapability,
+}
+
+impl Context<'_> {
+    /// Whether the layer is kept in the model's dtype: by its number, by its
+    /// window, or because it stands at an end. Mirrors `Attention.__init__` and
+    /// `MLAAttention.__init__`.
+    pub fn is_skipped(&self, layer: &DecoderLayer) -> bool {
+        let number = layer.index.to_string();
+        let has_window =
+            matches!(layer.kind, LayerKind::Attention(attention) if attention.window.is_some());
+        self.config
+            .skip_layers
+            .iter()
+            .any(|skip| *skip == number || (has_window && skip == "sliding_window"))
+            || self.is_at_an_end(layer.index)
+    }
+
+    /// Mirrors `vllm/model_executor/layers/quantization/turboquant/config.py`
+    /// `TurboQuantConfig.get_boundary_skip_layers`.
+    fn is_at_an_end(&self, index: u32) -> bool {
+        if !self.skips_ends() {
+            return false;
+        }
+        let count = self.common.num_hidden_layers;
+        let ends = 2.min(count / 2);
+        let index = u64::from(index);
+        index < ends || index >= count - ends
+    }
+
+    fn skips_ends(&self) -> bool {
+        self.config.cache_dtype.skips_boundary_layers() && self.decoder.boundary == Boundary::Ends
+    }
+
+    /// Whether `kv_cache_dtype_skip_layers` has entries in the end, be it of no
+    /// layer here.
+    pub fn skips_layers(&self) -> bool {
+        !self.config.skip_layers.is_empty() || self.skips_ends()
+    }
+
+    /// What backends look at beside a layer.
+    pub fn surroundings(&self, cache_dtype: CacheDtype) -> Surroundings {
+        let tensor = self.config.tensor_parallel_size;
+        let heads = self.common.num_attention_heads / tensor;
+        let kv = (self.common.num_key_value_heads / tensor).max(1);
+        Surroundings {
+            arch: self.arch,
+            capability: self.capability,
+            heads_per_rank: heads,
+            gqa_ratio: if self.common.use_mla { 1 } else { heads / kv },
+            mla: self.decoder.mla.map(|dims| select::MlaDims {
+                qk_nope_head_dim: dims.qk_nope_head_dim,
+                qk_rope_head_dim: dims.qk_rope_head_dim,
+                v_head_dim: dims.v_head_dim,
+                kv_lora_rank: dims.kv_lora_rank,
+            }),
+            index_topk: self.decoder.index_topk,
+            has_softcap: self.common.has_softcap,
+            is_mm_prefix_model: self.common.mm_prefix,
+            model_head_size: self.common.head_size,
+            dcp: self.config.decode_context_parallel_size,
+            forced_flash_attn: self.forced_flash_attn(),
+            cache_dtype,
+        }
+    }
+
+    /// What the configuration makes of `attention_config.flash_attn_version`.
+    /// Mirrors `vllm/engine/arg_utils.py` `EngineArgs.create_engine_config`, then
+    /// `vllm/model_executor/models/config.py` `Gemma4Config`.
+    fn forced_flash_attn(&self) -> Option<Version> {
+        let dtype = self.config.cache_dtype;
+        if dtype.skips_boundary_layers() {
+            return Some(Version::Two);
+        }
+        let may_choose = matches!(
+            self.config.attention_backend,
+            None | Some(AttentionBackend::FlashAttn)
+        );
+        let two_sizes = self.decoder.dtype_hook == DtypeHook::TwoHeadSizes;
+        match self.arch {
+            Arch::Sm90 if dtype.is_fp8_spelling() => None,
+            Arch::Sm90 | Arch::Sm100 => (two_sizes && may_choose).then_some(Version::Four),
+            Arch::Sm120 => None,
+        }
+    }
+
+    /// The element type of a row. Mirrors `vllm/utils/torch_utils.py`
+    /// `STR_DTYPE_TO_TORCH_DTYPE`.
+    pub fn row_dtype(&self, dtype: CacheDtype) -> TorchDtype {
+        match dtype {
+            CacheDtype::Auto => self.config.model_dtype.torch(),
+            CacheDtype::Float16 => TorchDtype::Float16,
+            CacheDtype::Bfloat16 => TorchDtype::Bfloat16,
+            CacheDtype::Int8PerTokenHead => TorchDtype::Int8,
+            CacheDtype::Fp8Inc => TorchDtype::Float8E4m3fn,
+            CacheDtype::Fp8
+            | CacheDtype::Fp8E4m3
+            | CacheDtype::Fp8E5m2
+            | CacheDtype::Fp8DsMla
+            | CacheDtype::Nvfp4DsMla
+            | CacheDtype::TurboquantK8v4
+            | CacheDtype::Turboquant4bitNc
+            | CacheDtype::TurboquantK3v4Nc
+            | CacheDtype::Turboquant3bitNc
+            | CacheDtype::OctaveK3v4
+            | CacheDtype::OctaveK3v3
+            | CacheDtype::OctaveK3v3Compact
+            | CacheDtype::Ultraquant4bit
+            | CacheDtype::Int4PerTokenHead
+            | CacheDtype::Fp8PerTokenHead
+            | CacheDtype::Nvfp4
+            | CacheDtype::Nvfp44over6 => TorchDtype::Uint8,
+        }
+    }
+}
+
+/// The layers as built.
+pub(crate) struct Built {
+    pub layers: Layers,
+    /// vLLM's names of all backends, sorted.
+    pub backends: Vec<&'static str>,
+    /// The layouts that all of them take, most preferred first.
+    pub layouts: Vec<KvCacheLayout>,
+    pub cache_dtype: CacheDtype,
+    pub block_size: u64,
+    /// Whether something after the plan may refuse.
+    pub concerns: bool,
+    /// The backend of each of the layers' specs, for what the worker asks of
+    /// them; none where that is answered elsewhere.
+    pub spec_backends: Vec<LayerBackend>,
+}
+
+/// Builds the layers as vLLM's model does, and asks each for its spec.
+pub(crate) fn build(
+    context: &Context,
+    notes: &mut Vec<Note>,
+    trace: &mut Trace,
+) -> Result<Built, Refusal> {
+    weights::before_layers(context)?;
+    if let Some(LayerKind::Attention(first)) = context.decoder.layers.first().map(|l| l.kind) {
+        ranks::check_heads(first, context.config.tensor_parallel_size)?;
+    }
+    weights::attention(context)?;
+    let chosen = backends::choose(context, notes, trace)?;
+    weights::mlp(context)?;
+    let distinct = chosen.distinct();
+    let around = context.surroundings(chosen.cache_dtype);
+    let block = alignment::block_size(context, &chosen, &distinct, &around, trace)?;
+    let (layers, spec_backends) = rows::layers(context, &chosen, &block, trace)?;
+    let layouts = layouts::layout_candidates(&distinct, context.arch)?;
+    let mut names: Vec<&'static str> = distinct.iter().map(|backend| backend.as_str()).collect();
+    names.sort_unstable();
+    names.dedup();
+    Ok(Built {
+        layers,
+        backends: names,
+        layouts,
+        cache_dtype: chosen.cache_dtype,
+        block_size: block.tokens,
+        concerns: weights::concern(context, notes) || chosen.concerns,
+        spec_backends,
+    })
+}
+
+/// The stage of everything here that is not the model's.
+const SPECS: Stage = Stage::Specs;

@@ -1,0 +1,112 @@
+//! What layers ask of their ranks.
+
+use crate::config::StateDtype;
+use crate::error::{Refusal, Stage};
+use crate::model::decoder::{Attention, HeadSharing, Linear, LinearKernel};
+
+/// KV heads over ranks: most models assert without a word that they divide.
+pub(super) fn check_heads(attention: Attention, tensor: u64) -> Result<(), Refusal> {
+    let heads = attention.kv_heads;
+    let uneven = if heads >= tensor {
+        !heads.is_multiple_of(tensor)
+    } else {
+        !tensor.is_multiple_of(heads)
+    };
+    match attention.sharing {
+        HeadSharing::Asserted if uneven => Err(raise(String::new())),
+        // `vllm/model_executor/layers/linear.py` `QKVParallelLinear`, by `divide`
+        HeadSharing::AtLeastOne | HeadSharing::Quotient if uneven => {
+            let (whole, parts) = (heads.max(tensor), heads.min(tensor));
+            Err(raise(format!("{whole} is not divisible by {parts}")))
+        }
+        // `Attention.__init__` takes the query heads modulo none
+        HeadSharing::Quotient if heads < tensor => Err(Refusal::raised(
+            Stage::Model,
+            "ZeroDivisionError",
+            "integer modulo by zero",
+        )),
+        HeadSharing::Asserted | HeadSharing::AtLeastOne | HeadSharing::Quotient => Ok(()),
+    }
+}
+
+fn raise(message: String) -> Refusal {
+    Refusal::raised(Stage::Model, "AssertionError", message)
+}
+
+/// Mirrors `vllm/model_executor/layers/mamba/mamba_utils.py` `kda_state_dtype`.
+pub(super) fn check_states(linear: Linear, recurrent: StateDtype) -> Result<(), Refusal> {
+    match (linear.kernel, recurrent) {
+        (LinearKernel::Kda, StateDtype::Float16) => Err(Refusal::raised(
+            Stage::Model,
+            "ValueError",
+            format!(
+                "KDA recurrent state supports only auto, float32, and bfloat16; got {}",
+                recurrent.as_str()
+            ),
+        )),
+        (LinearKernel::Kda | LinearKernel::Gdn | LinearKernel::Mamba2, _) => Ok(()),
+    }
+}
+
+/// What linear attention asserts of its ranks.
+pub(super) fn check_linear(linear: Linear, tensor: u64) -> Result<(), Refusal> {
+    let raise = |message| Err(raise(message));
+    match linear.groups {
+        Some((groups, _)) => {
+            if !linear.heads.is_multiple_of(tensor) {
+                return raise("Tensor parallel world size must divide num heads.".into());
+            }
+            if !groups.is_multiple_of(tensor) && groups != 1 {
+                return raise(
+                    "If tensor parallel world size does not divide num_groups, then num_groups \
+                     must equal 1."
+                        .into(),
+                );
+            }
+        }
+        None => {
+            for whole in [linear.heads, linear.conv_dim] {
+                if !whole.is_multiple_of(tensor) {
+                    return raise(format!("{whole} is not divisible by {tensor}"));
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(sharing: HeadSharing, kv_heads: u64, tensor: u64) -> Option<String> {
+        let attention = Attention {
+            kv_heads,
+            sharing,
+            head_dim: 64,
+            head_dim_v: 64,
+            window: None,
+            chunk: None,
+            sinks: false,
+        };
+        check_heads(attention, tensor)
+            .err()
+            .map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn heads_are_shared_out_by_the_model() {
+        assert_eq!(text(HeadSharing::Asserted, 8, 16), None);
+        assert_eq!(text(HeadSharing::Asserted, 8, 3).as_deref(), Some(""));
+        assert_eq!(text(HeadSharing::AtLeastOne, 4, 16), None);
+        assert_eq!(
+            text(HeadSharing::AtLeastOne, 4, 6).as_deref(),
+            Some("6 is not divisible by 4")
+        );
+        assert_eq!(text(HeadSharing::Quotient, 8, 8), None);
+        assert_eq!(
+            text(HeadSharing::Quotient, 8, 16).as_deref(),
+            Some("integer modulo by zero")
+        );
+    }
+}

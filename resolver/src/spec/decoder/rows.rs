@@ -1,0 +1,274 @@
+//! Each layer's spec.
+
+use super::alignment::Block;
+use super::backends::Chosen;
+use super::{Context, SPECS};
+use crate::backend::block_size::window_block_size;
+use crate::backend::customize;
+use crate::backend::kernel_block::{Asking, kernel_blocks};
+use crate::backend::layer::{FixedBackend, LayerBackend};
+use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
+use crate::error::Refusal;
+use crate::model::decoder::{Attention, HeadSharing, LayerKind, Linear, LinearKernel};
+use crate::spec::{LayerRole, LayerSpec, Layers, MambaStates, SpecKind};
+use crate::trace::Trace;
+use crate::units::{add, mul};
+
+/// Elements of an indexer key that share an fp32 scale.
+const INDEXER_QUANT_BLOCK: u64 = 128;
+/// A packed row of `fp8_ds_mla`: 512 B of latent in fp8, 16 B of scales, 128 B
+/// of RoPE in bf16. `vllm/v1/kv_cache_interface.py`
+const FP8_DS_MLA_SLOT_BYTES: u64 = 656;
+/// A packed row of `nvfp4_ds_mla`.
+const NVFP4_DS_MLA_SLOT_BYTES: u64 = 352;
+
+const INDEXER_BACKEND: LayerBackend = LayerBackend::Fixed(FixedBackend::DeepseekV32Indexer);
+
+/// Every layer's spec, in the order of the model, and each spec's backend.
+pub(super) fn layers(
+    context: &Context,
+    chosen: &Chosen,
+    block: &Block,
+    trace: &mut Trace,
+) -> Result<(Layers, Vec<LayerBackend>), Refusal> {
+    let mut layers = Layers::new(context.decoder.prefix);
+    // of each distinct spec, as it first appears
+    let mut backends: Vec<LayerBackend> = Vec::new();
+    let mut known: Vec<((LayerKind, LayerBackend, CacheDtype), LayerSpec)> = Vec::new();
+    for (layer, (backend, dtype)) in context.decoder.layers.iter().zip(&chosen.layers) {
+        if layer.kind == (LayerKind::Mla { indexer: true }) {
+            let indexer = indexer(context, block)?;
+            layers.push(layer.index, "self_attn.indexer.k_cache", indexer);
+            backends.resize(layers.specs.len(), INDEXER_BACKEND);
+        }
+        let key = (layer.kind, *backend, *dtype);
+        let same = known.iter().find(|(other, _)| *other == key);
+        let spec = if let Some((_, spec)) = same {
+            *spec
+        } else {
+            let spec = spec_of(context, key, block)?;
+            known.push((key, spec));
+            spec
+        };
+        layers.push(layer.index, layer.suffix, spec);
+        backends.resize(layers.specs.len(), *backend);
+    }
+    for spec in &layers.specs {
+        let (slot, page) = (spec.slot_bytes()?, spec.page_size_bytes()?);
+        trace.step(SPECS, file_of(spec.role), "get_kv_cache_spec", || {
+            if spec.kind == SpecKind::Mamba {
+                format!(
+                    "{}: {slot} B a request, padded to {page} B",
+                    spec.role.label()
+                )
+            } else {
+                format!(
+                    "{}: {} heads × {} states × {slot} B = {page} B for {} tokens",
+                    spec.role.label(),
+                    spec.num_heads(),
+                    spec.num_states(),
+                    spec.block_size
+                )
+            }
+        });
+    }
+    Ok((layers, backends))
+}
+
+fn spec_of(
+    context: &Context,
+    (kind, backend, dtype): (LayerKind, LayerBackend, CacheDtype),
+    block: &Block,
+) -> Result<LayerSpec, Refusal> {
+    match kind {
+        LayerKind::Attention(attention) => {
+            attention_spec(context, attention, backend, dtype, block)
+        }
+        LayerKind::Mla { indexer } => mla_spec(context, indexer, backend, dtype, block),
+        LayerKind::Linear(linear) => linear_spec(context, linear, block),
+    }
+}
+
+const fn file_of(role: LayerRole) -> &'static str {
+    match role {
+        LayerRole::Mla | LayerRole::Indexer => {
+            "vllm/model_executor/layers/attention/mla_attention.py"
+        }
+        LayerRole::LinearState => "vllm/model_executor/layers/mamba/abstract.py",
+        _ => "vllm/model_executor/layers/attention/attention.py",
+    }
+}
+
+/// Mirrors `Attention.get_kv_cache_spec`.
+fn attention_spec(
+    context: &Context,
+    attention: Attention,
+    backend: LayerBackend,
+    dtype: CacheDtype,
+    block: &Block,
+) -> Result<LayerSpec, Refusal> {
+    let tensor = context.config.tensor_parallel_size;
+    let heads = attention.kv_heads / tensor;
+    let (role, kind) = match (attention.window, attention.chunk) {
+        (Some(_), _) => (LayerRole::SlidingWindow, SpecKind::SlidingWindow),
+        (None, Some(_)) => (LayerRole::ChunkedLocal, SpecKind::ChunkedLocalAttention),
+        (None, None) => (LayerRole::Attention, SpecKind::FullAttention),
+    };
+    let spec = LayerSpec {
+        num_kv_heads: match attention.sharing {
+            HeadSharing::Asserted | HeadSharing::AtLeastOne => heads.max(1),
+            HeadSharing::Quotient => heads,
+        },
+        head_size: attention.head_dim,
+        head_size_v: attention.head_dim_v,
+        sliding_window: attention.window,
+        attention_chunk_size: attention.chunk,
+        kv_quant_mode: dtype.quant_mode(),
+        ..LayerSpec::plain(role, kind, block.tokens, context.row_dtype(dtype))
+    };
+    if attention.window.is_none() {
+        return customize::customize(backend, spec, context.arch);
+    }
+    window_spec(context, spec, backend, block)
+}
+
+/// A window's block is the largest that its backend takes within the model's.
+fn window_spec(
+    context: &Context,
+    spec: LayerSpec,
+    backend: LayerBackend,
+    block: &Block,
+) -> Result<LayerSpec, Refusal> {
+    let token = customize::customize(
+        backend,
+        LayerSpec {
+            block_size: 1,
+            ..spec
+        },
+        context.arch,
+    )?
+    .unpadded_page_size_bytes()?;
+    let budget = match block.window_page {
+        Some(page) => page,
+        None => mul(token, block.tokens)?,
+    };
+    let sizes = kernel_blocks(backend, Asking::Layer(&spec, context.arch));
+    let tokens = window_block_size(&sizes, token, budget, block.tokens)?;
+    customize::customize(
+        backend,
+        LayerSpec {
+            block_size: tokens,
+            page_size_padded: block.window_page,
+            ..spec
+        },
+        context.arch,
+    )
+}
+
+/// Mirrors `MLAAttention.get_kv_cache_spec`.
+fn mla_spec(
+    context: &Context,
+    leads: bool,
+    backend: LayerBackend,
+    dtype: CacheDtype,
+    block: &Block,
+) -> Result<LayerSpec, Refusal> {
+    let row = context
+        .decoder
+        .mla
+        .map_or(0, crate::model::decoder::MlaDims::row);
+    let spec = LayerSpec {
+        head_size: row,
+        state_content_bytes: match dtype {
+            CacheDtype::Fp8DsMla => Some(FP8_DS_MLA_SLOT_BYTES),
+            CacheDtype::Nvfp4DsMla => Some(NVFP4_DS_MLA_SLOT_BYTES),
+            _ => None,
+        },
+        cache_dtype: Some(dtype),
+        kv_quant_mode: dtype.quant_mode(),
+        topk_buffer_width: context.decoder.index_topk,
+        index_group_leader: leads,
+        max_tp_shards: Some(1),
+        ..LayerSpec::plain(
+            LayerRole::Mla,
+            SpecKind::MlaAttention,
+            block.tokens,
+            context.row_dtype(dtype),
+        )
+    };
+    customize::customize(backend, spec, context.arch)
+}
+
+/// Mirrors `DeepseekV32IndexerCache.get_kv_cache_spec`.
+fn indexer(context: &Context, block: &Block) -> Result<LayerSpec, Refusal> {
+    let dim = context.decoder.index_head_dim;
+    let spec = LayerSpec {
+        head_size: add(dim, dim / INDEXER_QUANT_BLOCK * 4)?,
+        kv_quant_mode: KvQuantMode::None,
+        max_tp_shards: Some(1),
+        ..LayerSpec::plain(
+            LayerRole::Indexer,
+            SpecKind::MlaAttention,
+            block.tokens,
+            TorchDtype::Uint8,
+        )
+    };
+    customize::customize(INDEXER_BACKEND, spec, context.arch)
+}
+
+/// Bytes of a linear layer's states on one rank.
+/// Mirrors `vllm/model_executor/layers/mamba/mamba_utils.py` `MambaStateShapeCalculator`
+/// and `MambaStateDtypeCalculator`.
+pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Refusal> {
+    let tensor = context.config.tensor_parallel_size;
+    let config = context.config;
+    let model = config.model_dtype.torch().size_bytes();
+    let element = config.state_dtype.size_bytes().unwrap_or(model);
+    let recurrent = config
+        .recurrent_dtype
+        .size_bytes()
+        .or(linear.state_dtype_bytes)
+        .unwrap_or(element);
+    let width = match linear.groups {
+        None => linear.conv_dim,
+        Some((groups, of_each)) => {
+            // one group is copied to every rank
+            let groups = if groups.is_multiple_of(tensor) {
+                groups
+            } else {
+                tensor
+            };
+            add(linear.conv_dim, mul(groups, of_each)?)?
+        }
+    };
+    let conv = mul(mul(linear.conv_len, width / tensor)?, element)?;
+    let state = mul(
+        mul(mul(linear.heads / tensor, linear.rows)?, linear.columns)?,
+        recurrent,
+    )?;
+    add(conv, state)
+}
+
+/// Mirrors `MambaBase.get_kv_cache_spec`.
+fn linear_spec(context: &Context, linear: Linear, block: &Block) -> Result<LayerSpec, Refusal> {
+    let caching = context.config.enable_prefix_caching;
+    let checkpoints = match linear.kernel {
+        LinearKernel::Gdn => u64::from(caching),
+        LinearKernel::Mamba2 | LinearKernel::Kda => 1,
+    };
+    Ok(LayerSpec {
+        tokens_per_state: -1,
+        page_size_padded: block.state_page,
+        dcp_sharded: false,
+        mamba: Some(MambaStates {
+            state_bytes: state_bytes(context, linear)?,
+            blocks_per_request: if caching { 2 + checkpoints } else { 1 },
+        }),
+        ..LayerSpec::plain(
+            LayerRole::LinearState,
+            SpecKind::Mamba,
+            block.state_tokens,
+            context.config.model_dtype.torch(),
+        )
+    })
+}

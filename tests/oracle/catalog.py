@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""catalog.py [MODELS_DIR]: from real config.json files to the catalog.
+
+Writes resolver/src/catalog/models/ (of each file, the fields that the rules read) and the table in
+resolver/src/catalog/models.rs. A Rust test asserts that the reduced files give the same facts as the real ones
+in tests/models/ (Hugging Face ids with "/" written "--").
+"""
+import json
+import pathlib
+import shutil
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+SOURCE = pathlib.Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT / "tests/models"
+TARGET = ROOT / "resolver/src/catalog/models"
+
+FIELDS = """
+architectures model_type text_config dtype torch_dtype num_hidden_layers num_attention_heads num_key_value_heads
+head_dim hidden_size max_position_embeddings n_positions max_seq_len seq_length model_max_length
+max_target_positions max_sequence_length max_seq_length seq_len rope_theta rope_scaling rope_parameters
+quantization_config attn_logit_softcapping use_bidirectional_attention is_causal moe_intermediate_size
+vision_n_layers compress_ratios compress_rates compress_rate_csa compress_rate_hca layer_types sliding_window
+index_head_dim index_topk index_topk_freq index_skip_topk_offset index_topk_pattern
+qk_nope_head_dim qk_rope_head_dim v_head_dim kv_lora_rank use_sliding_window
+global_head_dim attention_k_eq_v num_global_key_value_heads num_kv_shared_layers
+hybrid_layer_pattern add_full_attention_sink_bias add_swa_attention_sink_bias swa_num_key_value_heads swa_head_dim
+swa_v_head_dim sliding_window_size attention_chunk_size no_rope_layer_interval no_rope_layers
+full_attention_interval linear_num_key_heads linear_num_value_heads linear_key_head_dim linear_value_head_dim
+linear_conv_kernel_dim mamba_ssm_dtype hybrid_override_pattern layers_block_type mamba_num_heads mamba_head_dim
+n_groups ssm_state_size conv_kernel mamba_ssm_cache_dtype linear_attn_config
+original_max_position_embeddings vocab_size intermediate_size first_k_dense_replace n_shared_experts vision_config
+""".split()
+QUANTISATION = ["quant_method", "kv_cache_scheme", "kv_cache_quant_algo", "weight_block_size", "producer"]
+INNER = ["quant_algo", "modelopt_quant_config", "kv_cache_scheme", "kv_cache_quant_algo"]
+# of the lists of modules that are left unquantised, the rules look for these
+UNQUANTISED = ["q_b_proj", "kv_b_proj", "o_proj", "down_proj", "experts", "self_attn", "mlp"]
+VISION = ["num_heads", "hidden_size"]
+# null says something there: not what is absent
+NULLS = ["attention_chunk_size", "sliding_window", "num_key_value_heads", "head_dim"]
+SCHEME = ["type", "dynamic", "num_bits"]
+ROPE = ["type", "rope_type", "factor"]
+LINEAR = ["kda_layers", "num_heads", "head_dim", "short_conv_kernel_size"]
+
+
+def keep(mapping, names):
+    return {name: mapping[name] for name in names if mapping.get(name) is not None}
+
+
+def rope(value):
+    if any(isinstance(inner, dict) for inner in value.values()):
+        return {name: keep(inner, ROPE) for name, inner in value.items() if isinstance(inner, dict)}
+    return keep(value, ROPE)
+
+
+def reduce(config):
+    small = keep(config, FIELDS)
+    for name in NULLS:
+        if name in config:
+            small[name] = config[name]
+    if isinstance(small.get("vision_config"), dict):
+        small["vision_config"] = keep(small["vision_config"], VISION)
+    if isinstance(small.get("text_config"), dict):
+        small["text_config"] = reduce(small["text_config"])
+    for name in ("rope_scaling", "rope_parameters"):
+        if name in small:
+            small[name] = rope(small[name])
+    if "linear_attn_config" in small:
+        small["linear_attn_config"] = keep(small["linear_attn_config"], LINEAR)
+    if "quantization_config" in small:
+        whole = small["quantization_config"]
+        quantisation = keep(whole, QUANTISATION)
+        if isinstance(quantisation.get("kv_cache_scheme"), dict):
+            quantisation["kv_cache_scheme"] = keep(quantisation["kv_cache_scheme"], SCHEME)
+        if isinstance(whole.get("quantization"), dict):
+            quantisation["quantization"] = keep(whole["quantization"], INNER)
+        if isinstance(whole.get("producer"), dict):
+            quantisation["producer"] = keep(whole["producer"], ["name"])
+        for name in ("modules_to_not_convert", "ignored_layers"):
+            found = {module.rsplit(".", 1)[-1] for module in whole.get(name) or []} & set(UNQUANTISED)
+            if found:
+                quantisation[name] = sorted(found)
+        small["quantization_config"] = quantisation
+    return small
+
+
+def main():
+    shutil.rmtree(TARGET, ignore_errors=True)
+    TARGET.mkdir(parents=True)
+    rows = []
+    files = (file for file in SOURCE.glob("*.json"))
+    for file in sorted(files, key=lambda file: file.stem.lower()):
+        config = json.loads(file.read_text())
+        (TARGET / file.name).write_text(json.dumps(reduce(config), separators=(",", ":")) + "\n")
+        rows.append((file.stem.replace("--", "/", 1), file.name))
+    table = [
+        "//! Generated by tests/oracle/catalog.py from tests/models/; do not edit.",
+        "",
+        "use super::CatalogModel;",
+        "",
+        "/// Of real config.json files, as public packages of model configurations carry",
+        "/// them, the fields that the rules read.",
+        f"pub const MODELS: [CatalogModel; {len(rows)}] = [",
+    ]
+    for name, file in rows:
+        table += [
+            "    CatalogModel {",
+            f'        id: "{name}",',
+            f'        config_json: include_str!("models/{file}"),',
+            "    },",
+        ]
+    table += ["];", ""]
+    (ROOT / "resolver/src/catalog/models.rs").write_text("\n".join(table))
+    print(len(rows), "models")
+
+
+main()
