@@ -195,3 +195,46 @@ fn vision(config: &Value, model_type: &str) -> Result<Vision, ModelError> {
         _ => Vision::None,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkpoint(unquantised: &str) -> Value {
+        let list = |items: Vec<Value>| Value::Array(items);
+        let entries = vec![
+            ("quant_method".to_owned(), Value::String("fp8".to_owned())),
+            (
+                "weight_block_size".to_owned(),
+                list(vec![Value::Integer(128), Value::Integer(64)]),
+            ),
+            (
+                "modules_to_not_convert".to_owned(),
+                list(vec![Value::String(unquantised.to_owned())]),
+            ),
+        ];
+        Value::Object(vec![(
+            "quantization_config".to_owned(),
+            Value::Object(entries),
+        )])
+    }
+
+    #[test]
+    fn a_checkpoint_with_unquantised_linears_is_not_looked_into() {
+        let block = Some(Fp8Block { n: 128, k: 64 });
+        assert_eq!(fp8_block(&checkpoint("lm_head")), Ok(block));
+        assert_eq!(
+            fp8_block(&checkpoint("model.layers.0.self_attn.o_proj")),
+            Ok(None)
+        );
+    }
+
+    #[test]
+    fn a_tower_splits_by_its_family() {
+        let none = Value::Object(Vec::new());
+        assert_eq!(vision(&none, "qwen3_vl"), Ok(Vision::Splits(16)));
+        assert_eq!(vision(&none, "llama4"), Ok(Vision::Splits(768)));
+        assert_eq!(vision(&none, "kimi_k25"), Ok(Vision::Unknown));
+        assert_eq!(vision(&none, "qwen3"), Ok(Vision::None));
+    }
+}
