@@ -1,6 +1,8 @@
 //! vLLM releases, and what sets one apart: a profile of named behaviours.
 //! Nothing outside this file compares versions.
 
+mod tables;
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -104,8 +106,7 @@ impl Serialize for Release {
 pub struct Profile {
     /// Whether the families beside DeepSeek V4 have rules here.
     pub models_all_families: bool,
-    /// Names that `EngineArgs` takes, one a line, dumped from
-    /// `vllm/engine/arg_utils.py`.
+    /// Names that `EngineArgs` takes, one a line.
     pub engine_args: &'static str,
     /// Spellings that `--kv-cache-dtype` takes, in the order of vLLM's list.
     pub cache_dtypes: &'static [CacheDtype],
@@ -154,8 +155,8 @@ pub enum PackedDtypeRule {
 
 const V0_33_0: Profile = Profile {
     models_all_families: true,
-    engine_args: include_str!("release/engine_args/0.33.0.txt"),
-    cache_dtypes: &CacheDtype::ALL,
+    engine_args: tables::V0_33_0.engine_args,
+    cache_dtypes: tables::V0_33_0.cache_dtypes,
     unknown_dtype: UnknownDtype::Config,
     packed_dtype_rule: PackedDtypeRule::AutoIsFp8,
     checks_float_clash: true,
@@ -169,27 +170,8 @@ const V0_33_0: Profile = Profile {
 
 const V0_30_0: Profile = Profile {
     models_all_families: false,
-    engine_args: include_str!("release/engine_args/0.30.0.txt"),
-    cache_dtypes: &[
-        CacheDtype::Auto,
-        CacheDtype::Float16,
-        CacheDtype::Bfloat16,
-        CacheDtype::Fp8,
-        CacheDtype::Fp8E4m3,
-        CacheDtype::Fp8E5m2,
-        CacheDtype::Fp8Inc,
-        CacheDtype::Fp8DsMla,
-        CacheDtype::Nvfp4DsMla,
-        CacheDtype::TurboquantK8v4,
-        CacheDtype::Turboquant4bitNc,
-        CacheDtype::TurboquantK3v4Nc,
-        CacheDtype::Turboquant3bitNc,
-        CacheDtype::Int4PerTokenHead,
-        CacheDtype::Int8PerTokenHead,
-        CacheDtype::Fp8PerTokenHead,
-        CacheDtype::Nvfp4,
-        CacheDtype::Nvfp44over6,
-    ],
+    engine_args: tables::V0_30_0.engine_args,
+    cache_dtypes: tables::V0_30_0.cache_dtypes,
     unknown_dtype: UnknownDtype::Parser,
     packed_dtype_rule: PackedDtypeRule::AutoIsFp8,
     checks_float_clash: false,
@@ -203,26 +185,8 @@ const V0_30_0: Profile = Profile {
 
 const V0_29_0: Profile = Profile {
     models_all_families: false,
-    engine_args: include_str!("release/engine_args/0.29.0.txt"),
-    cache_dtypes: &[
-        CacheDtype::Auto,
-        CacheDtype::Float16,
-        CacheDtype::Bfloat16,
-        CacheDtype::Fp8,
-        CacheDtype::Fp8E4m3,
-        CacheDtype::Fp8E5m2,
-        CacheDtype::Fp8Inc,
-        CacheDtype::Fp8DsMla,
-        CacheDtype::TurboquantK8v4,
-        CacheDtype::Turboquant4bitNc,
-        CacheDtype::TurboquantK3v4Nc,
-        CacheDtype::Turboquant3bitNc,
-        CacheDtype::Int4PerTokenHead,
-        CacheDtype::Int8PerTokenHead,
-        CacheDtype::Fp8PerTokenHead,
-        CacheDtype::Nvfp4,
-        CacheDtype::Nvfp44over6,
-    ],
+    engine_args: tables::V0_29_0.engine_args,
+    cache_dtypes: tables::V0_29_0.cache_dtypes,
     unknown_dtype: UnknownDtype::Parser,
     packed_dtype_rule: PackedDtypeRule::AssertFp8,
     checks_float_clash: false,
@@ -237,6 +201,14 @@ const V0_29_0: Profile = Profile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_latest_release_knows_every_cache_dtype_in_this_order() {
+        assert_eq!(
+            Release::LATEST.profile().cache_dtypes,
+            CacheDtype::ALL.as_slice()
+        );
+    }
 
     #[test]
     fn releases_parse_or_say_why() {

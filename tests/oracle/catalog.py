@@ -34,7 +34,7 @@ QUANTISATION = ["quant_method", "kv_cache_scheme", "kv_cache_quant_algo", "weigh
 INNER = ["quant_algo", "modelopt_quant_config", "kv_cache_scheme", "kv_cache_quant_algo"]
 # of the lists of modules that are left unquantised, the rules look for these
 UNQUANTISED = ["q_b_proj", "kv_b_proj", "o_proj", "down_proj", "experts", "self_attn", "mlp"]
-VISION = ["num_heads", "hidden_size"]
+VISION = ["num_heads", "hidden_size", "vt_num_attention_heads", "vt_intermediate_size"]
 # null says something there: not what is absent
 NULLS = ["attention_chunk_size", "sliding_window", "num_key_value_heads", "head_dim"]
 SCHEME = ["type", "dynamic", "num_bits"]

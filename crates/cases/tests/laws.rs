@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use kv_cases::{answer, parse_case, resolve_line};
-use kv_resolver::catalog::{GPUS, MODELS, find_model};
+use kv_resolver::catalog::{GPUS, find_model};
 use kv_resolver::model::Model;
 use kv_resolver::{CacheDtype, Outcome, Release, Request, Resolution, resolve, resolve_quietly};
 use proptest::prelude::*;
@@ -117,10 +117,10 @@ fn laws_of_one(r: &Resolution, pool: u64) {
         for row in capacity.tensors.iter().filter(|row| row.group == index) {
             assert!(row.offset >= end);
             // a block holds every layer's page, or a layer every block's
-            if !r.kv_cache_layout.is_block_outermost() {
-                assert_eq!(row.layer_stride, row.block_stride * capacity.num_blocks);
-            } else {
+            if r.kv_cache_layout.is_block_outermost() {
                 assert_eq!(row.block_stride, r.bytes_per_block);
+            } else {
+                assert_eq!(row.layer_stride, row.block_stride * capacity.num_blocks);
             }
             end = row.offset + row.layer_stride * row.layers as u64;
         }

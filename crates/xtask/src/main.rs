@@ -6,6 +6,7 @@ mod browser;
 mod page;
 mod setup;
 mod steps;
+mod tables;
 mod vectors;
 mod workspace;
 
@@ -22,6 +23,7 @@ cargo xtask COMMAND
                              (port 8080 or the next free one; optimized unless --dev)
   build                      build the page into dist/
   test [STEP...]             run every test that CI runs, or only the steps named
+  tables                     write what is generated from vLLM's own tables (resolver/tables/)
   steps                      list the steps of `test`
   help                       print this
 ";
@@ -53,6 +55,7 @@ fn run(arguments: &[&str]) -> Fallible {
             Ok(())
         }
         ("setup", []) => setup::for_tests(&Workspace::discover()?),
+        ("tables", []) => tables::write(&Workspace::discover()?),
         ("build", []) => {
             let workspace = Workspace::discover()?;
             setup::for_page(&workspace)?;

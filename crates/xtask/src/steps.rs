@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use crate::workspace::{Fallible, Workspace, output, run};
-use crate::{page, setup, vectors};
+use crate::{page, setup, tables, vectors};
 
 /// One step: its name on the command line, what it shows, and how.
 pub struct Step {
@@ -29,6 +29,11 @@ const STEPS: &[Step] = &[
                 .map(drop)
                 .ok_or("`cargo metadata --locked` failed: commit an up-to-date Cargo.lock".into())
         },
+    },
+    Step {
+        name: "tables",
+        shows: "what is generated is what vLLM's own tables say",
+        run: tables::check,
     },
     Step {
         name: "clippy",

@@ -9,15 +9,18 @@ use crate::layout::KvCacheLayout::{self, Bhlnc, Blhnc, Blnhc, Lbhnc, Lbnhc, Lhbn
 use crate::python::repr_list;
 
 /// In the order of `vllm/v1/kv_cache_layout.py` `KVCacheLayout`.
-const ENUM_ORDER: [KvCacheLayout; 6] = [Lbhnc, Lbnhc, Lhbnc, Blhnc, Blnhc, Bhlnc];
+pub(super) const ENUM_ORDER: [KvCacheLayout; 6] = [Lbhnc, Lbnhc, Lhbnc, Blhnc, Blnhc, Bhlnc];
 /// `vllm/v1/attention/backends/utils.py` `_DEFAULT_LAYOUT_PREFERENCE`
-const DEFAULT_PREFERENCE: &[KvCacheLayout] = &[Lbnhc, Lbhnc, Blnhc, Blhnc, Bhlnc, Lhbnc];
+pub(super) const DEFAULT_PREFERENCE: &[KvCacheLayout] = &[Lbnhc, Lbhnc, Blnhc, Blhnc, Bhlnc, Lhbnc];
 /// What TRT-LLM's kernels read: head-major within a block.
 const HEAD_MAJOR: &[KvCacheLayout] = &[Lbhnc, Blhnc];
 
 /// The layouts that a backend declares, most preferred first; `None` for any.
 /// Mirrors the classes' `supported_kv_cache_layouts`.
-const fn declared(backend: LayerBackend, arch: Arch) -> Option<&'static [KvCacheLayout]> {
+pub(super) const fn declared(
+    backend: LayerBackend,
+    arch: Arch,
+) -> Option<&'static [KvCacheLayout]> {
     let (LayerBackend::Selected(backend) | LayerBackend::ChunkedLocal(backend)) = backend else {
         return None;
     };

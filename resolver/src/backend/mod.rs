@@ -12,6 +12,8 @@ mod priorities;
 pub mod registry;
 pub(crate) mod select;
 mod table;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
 

@@ -15,7 +15,7 @@ use crate::backend::AttentionBackend;
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
-use crate::model::decoder::{Boundary, DtypeHook};
+use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
 use crate::model::{AutoCacheDtype, Kind, Model};
 use crate::request::Request;
 use crate::trace::Trace;
@@ -94,6 +94,7 @@ pub(crate) fn build(
             Some(_) => format!("max_model_len is {max_model_len}, as asked"),
         },
     );
+    strict_window(args, model)?;
     let asked = checks::cache_dtype(args, profile)?;
     let mut cache_dtype = match (asked, model.common.auto_cache_dtype) {
         (CacheDtype::Auto, AutoCacheDtype::Scheme(scheme)) => {
@@ -174,6 +175,25 @@ pub(crate) fn build(
         recurrent_dtype: StateDtype::asked(args.mamba_ssm_cache_dtype.as_deref()),
         disable_sliding_window: args.disable_sliding_window.unwrap_or(false),
     })
+}
+
+/// `--disable-sliding-window` empties a field of the model's class, which some
+/// classes of transformers do not allow. Mirrors `vllm/config/model.py`
+/// `ModelConfig.__post_init__`.
+fn strict_window(args: &EngineArgs, model: &Model) -> Result<(), Refusal> {
+    let strict = match &model.kind {
+        Kind::Decoder(decoder) => decoder.windows == WindowSource::Strict,
+        Kind::DeepseekV4(_) => false,
+    };
+    if !strict || args.disable_sliding_window != Some(true) {
+        return Ok(());
+    }
+    Err(Refusal::raised(
+        Stage::Config,
+        "StrictDataclassFieldValidationError",
+        "Validation error for field 'sliding_window':\n    TypeError: Field 'sliding_window' \
+         expected int, got NoneType (value: None)",
+    ))
 }
 
 /// Packed dtypes look for the full-attention layers of a hybrid by its config's

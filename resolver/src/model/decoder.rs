@@ -158,6 +158,8 @@ pub enum DtypeHook {
 pub enum WindowSource {
     /// `sliding_window`, which `--disable-sliding-window` empties.
     Config,
+    /// `sliding_window` of a class that must have one: emptying it fails.
+    Strict,
     /// A field of their own, or `sliding_window` in a way that is not modelled
     /// without it.
     Own,

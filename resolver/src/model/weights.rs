@@ -31,6 +31,14 @@ pub enum Vision {
     None,
     /// This is the first of its widths to be split.
     Splits(u64),
+    /// This is its MLP's width, which is split where its heads are: where they
+    /// do not divide, each rank has a whole tower.
+    SplitsWithHeads {
+        /// Heads.
+        heads: u64,
+        /// Width.
+        mlp: u64,
+    },
     /// One without rules here.
     Unknown,
 }
@@ -166,7 +174,8 @@ fn fp8_block(config: &Value) -> Result<Option<Fp8Block>, ModelError> {
 }
 
 /// What a tower splits first. Mirrors `vllm/model_executor/models/qwen3_vl.py`
-/// `Qwen3_VisionBlock` and `mllama4.py` `Llama4UnfoldConvolution`.
+/// `Qwen3_VisionBlock`, `mllama4.py` `Llama4UnfoldConvolution` and
+/// `kimi_k25_vit.py` `MoonViTEncoderLayer`.
 fn vision(config: &Value, model_type: &str) -> Result<Vision, ModelError> {
     let none = Value::Object(Vec::new());
     let tower = config.get_set("vision_config").unwrap_or(&none);
@@ -176,7 +185,56 @@ fn vision(config: &Value, model_type: &str) -> Result<Vision, ModelError> {
         }
         // transformers' default, where the file has no tower
         "llama4" => Vision::Splits(integer_or(tower, "hidden_size", 1, MOST_WIDTH, 768)?),
+        "kimi_k25" | "kimi_k3" if tower.get_set("vt_num_attention_heads").is_some() => {
+            Vision::SplitsWithHeads {
+                heads: integer(tower, "vt_num_attention_heads", 1, MOST_WIDTH)?,
+                mlp: integer(tower, "vt_intermediate_size", 1, MOST_WIDTH)?,
+            }
+        }
         "kimi_k25" | "kimi_k3" | "gemma4" => Vision::Unknown,
         _ => Vision::None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checkpoint(unquantised: &str) -> Value {
+        let list = |items: Vec<Value>| Value::Array(items);
+        let entries = vec![
+            ("quant_method".to_owned(), Value::String("fp8".to_owned())),
+            (
+                "weight_block_size".to_owned(),
+                list(vec![Value::Integer(128), Value::Integer(64)]),
+            ),
+            (
+                "modules_to_not_convert".to_owned(),
+                list(vec![Value::String(unquantised.to_owned())]),
+            ),
+        ];
+        Value::Object(vec![(
+            "quantization_config".to_owned(),
+            Value::Object(entries),
+        )])
+    }
+
+    #[test]
+    fn a_checkpoint_with_unquantised_linears_is_not_looked_into() {
+        let block = Some(Fp8Block { n: 128, k: 64 });
+        assert_eq!(fp8_block(&checkpoint("lm_head")), Ok(block));
+        assert_eq!(
+            fp8_block(&checkpoint("model.layers.0.self_attn.o_proj")),
+            Ok(None)
+        );
+    }
+
+    #[test]
+    fn a_tower_splits_by_its_family() {
+        let none = Value::Object(Vec::new());
+        assert_eq!(vision(&none, "qwen3_vl"), Ok(Vision::Splits(16)));
+        assert_eq!(vision(&none, "llama4"), Ok(Vision::Splits(768)));
+        assert_eq!(vision(&none, "kimi_k25"), Ok(Vision::Unknown));
+        assert_eq!(vision(&none, "qwen3"), Ok(Vision::None));
+    }
 }

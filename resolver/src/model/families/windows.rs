@@ -104,7 +104,7 @@ pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, ModelError> {
         }
     }
     let mut decoder = plain("language_model.model.layers", layers);
-    decoder.windows = WindowSource::Own;
+    decoder.windows = WindowSource::Strict;
     if sliding.head_dim != full.head_dim {
         decoder.dtype_hook = DtypeHook::TwoHeadSizes;
     }

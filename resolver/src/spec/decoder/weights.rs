@@ -33,8 +33,11 @@ pub(super) fn before_layers(context: &Context) -> Result<(), Refusal> {
     let ranks = context.config.tensor_parallel_size;
     let weights = &context.common.weights;
     match weights.vision {
-        Vision::None => {}
         Vision::Splits(width) => divide(width, ranks)?,
+        Vision::SplitsWithHeads { heads, mlp } if heads.is_multiple_of(ranks) => {
+            divide(mlp, ranks)?;
+        }
+        Vision::None | Vision::SplitsWithHeads { .. } => {}
         Vision::Unknown if ranks.is_power_of_two() => {}
         Vision::Unknown => {
             return Err(Refusal::not_modelled(format!(
