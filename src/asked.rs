@@ -198,7 +198,7 @@ impl Asked {
             env: Environment {
                 kv_cache_layout: self.kv_cache_layout.clone(),
                 allow_long_max_model_len: self.allow_long,
-                unmodelled: Vec::new(),
+                ..Environment::default()
             },
             available_memory: self.pool_bytes,
             usage: self.usage,

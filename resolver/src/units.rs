@@ -177,7 +177,7 @@ mod tests {
             state ^= state >> 7;
             state ^= state << 17;
             let digits = (state % 1_000_000_000_000_000_000).to_string();
-            let digits = &digits[..1 + usize::try_from(state >> 32).unwrap() % digits.len()];
+            let digits = &digits[..=usize::try_from(state >> 32).unwrap() % digits.len()];
             let point = usize::try_from(state >> 16 & 31).unwrap() % (digits.len() + 1);
             let number = format!("{}.{}", &digits[..point], &digits[point..]);
             let with_exponent = format!("{number}e-1");

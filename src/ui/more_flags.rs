@@ -22,9 +22,11 @@ pub fn MoreFlags() -> impl IntoView {
     let fields: Vec<_> = more_flags()
         .map(|flag| match flag.kind() {
             FlagKind::Bool => bool_field(state, flag).into_any(),
-            FlagKind::Text | FlagKind::Integer | FlagKind::HumanInteger | FlagKind::Float => {
-                flag_field(state, flag).into_any()
-            }
+            FlagKind::Text
+            | FlagKind::Integer
+            | FlagKind::HumanInteger
+            | FlagKind::Float
+            | FlagKind::List => flag_field(state, flag).into_any(),
         })
         .collect();
     let backends = state.entered(|input| {

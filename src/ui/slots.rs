@@ -27,7 +27,7 @@ pub fn slots(html: &mut Markup, resolution: &Resolution) {
                 layer.role.describe(),
                 &layer.count.to_string(),
                 &text::exact_bytes(layer.slot_bytes),
-                &text::number(layer.tokens_per_state),
+                &u64::try_from(layer.tokens_per_state).map_or("all".to_owned(), text::number),
                 &text::number(layer.states_per_page),
                 &text::exact_bytes(layer.page_size_bytes),
                 &text::exact_bytes(padding),

@@ -44,13 +44,19 @@ fn malformed<T>(text: impl Into<String>) -> Result<T, CaseError> {
     Err(CaseError::Malformed(text.into()))
 }
 
-/// Reads JSON.
+/// Reads JSON. Python writes `Infinity` and `NaN` into some, which are none; no
+/// rule reads such a field, so they are taken as null.
 pub fn parse_json(text: &str) -> Result<Value, CaseError> {
-    serde_json::from_str(text).map_err(|error| CaseError::Malformed(format!("not JSON: {error}")))
+    let strict = serde_json::from_str(text);
+    strict
+        .or_else(|error| match without_nonfinite(text) {
+            Some(text) => serde_json::from_str(&text),
+            None => Err(error),
+        })
+        .map_err(|error| CaseError::Malformed(format!("not JSON: {error}")))
 }
 
-/// Reads a config.json. Python writes `Infinity` and `NaN` into some, which are
-/// no JSON; no rule reads such a field, so they are taken as null.
+/// Reads a config.json.
 pub fn parse_config(text: &str) -> Result<Value, CaseError> {
     if text.len() > MOST_CONFIG_BYTES {
         return malformed(format!(
@@ -58,10 +64,7 @@ pub fn parse_config(text: &str) -> Result<Value, CaseError> {
             text.len()
         ));
     }
-    parse_json(text).or_else(|error| match without_nonfinite(text) {
-        Some(text) => parse_json(&text),
-        None => Err(error),
-    })
+    parse_json(text)
 }
 
 /// The text with Python's non-finite numbers as null; `None` without any.
