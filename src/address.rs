@@ -149,9 +149,12 @@ pub fn write(input: &Input) -> Written {
     match input.model {
         ModelChoice::Pasted => {
             put(name::MODEL, PASTED);
-            let config = encode(&minify(&input.pasted));
-            config_left_out = config.len() > MOST_CONFIG_CHARS;
-            if !config_left_out {
+            let config = Some(&input.pasted)
+                .filter(|text| text.len() <= MOST_QUERY_BYTES)
+                .map(|text| encode(&minify(text)))
+                .filter(|config| config.len() <= MOST_CONFIG_CHARS);
+            config_left_out = config.is_none();
+            if let Some(config) = config {
                 put(name::CONFIG, &config);
             }
         }

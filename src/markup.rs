@@ -55,6 +55,12 @@ impl Markup {
         self
     }
 
+    /// Appends markup that this builder has made.
+    pub fn append(&mut self, made: &str) -> &mut Self {
+        self.0.push_str(made);
+        self
+    }
+
     /// The HTML.
     pub fn into_string(self) -> String {
         self.0

@@ -60,12 +60,15 @@ pub fn short_tokens(count: u64) -> String {
     }
 }
 
-/// A GPU's memory as its label says it: the vendor's GB, or what the driver reports.
-pub fn gpu_memory(gpu: &CatalogGpu) -> String {
-    match gpu.vendor_memory_gb {
+/// A GPU's memory, unless its label says it: the vendor's GB, or what the driver reports.
+pub fn gpu_memory(gpu: &CatalogGpu) -> Option<String> {
+    if gpu.label.contains(" GB") {
+        return None;
+    }
+    Some(match gpu.vendor_memory_gb {
         Some(gb) => format!("{gb} GB"),
         None => format!("{} GiB", gpu.nvml_total_mib / 1024),
-    }
+    })
 }
 
 /// The sign beside an outcome's word, so that it is not told by colour alone.
@@ -89,6 +92,18 @@ pub const fn outcome_class(outcome: Outcome) -> &'static str {
         Outcome::DoesNotFit => "does-not-fit",
         Outcome::Refused => "refused",
         Outcome::Unmodelled => "unmodelled",
+    }
+}
+
+/// The class of a cell with that outcome.
+pub const fn cell_class(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Works => "cell works",
+        Outcome::Becomes => "cell becomes",
+        Outcome::Unverified => "cell unverified",
+        Outcome::DoesNotFit => "cell does-not-fit",
+        Outcome::Refused => "cell refused",
+        Outcome::Unmodelled => "cell unmodelled",
     }
 }
 

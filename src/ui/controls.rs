@@ -86,8 +86,8 @@ fn gpus() -> Choices {
             .iter()
             .filter(|gpu| gpu.capability.arch() == Some(arch))
             .map(|gpu| {
-                let label = format!("{} · {}", gpu.label, text::gpu_memory(gpu));
-                (gpu.key, label)
+                let memory = text::gpu_memory(gpu).map(|memory| format!(" · {memory}"));
+                (gpu.key, gpu.label.to_owned() + &memory.unwrap_or_default())
             })
             .collect();
         let group = Choices::new(labels.iter().map(|(key, label)| (*key, label.as_str())));

@@ -36,7 +36,7 @@ pub fn groups(html: &mut Markup, resolution: &Resolution) {
     for (index, (group, name)) in resolution.groups.iter().zip(names).enumerate() {
         let share = percent(group.request_bytes, resolution.request_bytes);
         html.add(
-            "<tr><th scope=\"row\"><i class=\"swatch {}\" aria-hidden=\"true\"></i>{}<small>{}, blocks of {}</small></th>\
+            "<tr><th scope=\"row\"><i class=\"swatch {}\" aria-hidden=\"true\"></i>{}<small>{} · {} a block</small></th>\
              <td class=\"n\">{}</td><td class=\"n\" title=\"{}\">{}</td>\
              <td class=\"n bar-cell\"><span><i><i class=\"{}\" style=\"width:{}%\"></i></i>{}%</span></td></tr>",
             &[

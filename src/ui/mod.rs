@@ -9,6 +9,7 @@ mod detail;
 mod field;
 mod figures;
 mod frame;
+mod grid;
 mod groups;
 mod legend;
 mod matrix;

@@ -72,10 +72,11 @@ fn starts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     let resolved = resolution.cache_dtype.as_str();
     html.add("<code>{}</code> ", &[asked_for]);
     if resolution.outcome == Outcome::Unverified {
-        html.add(
-            "<em>starts, unverified,</em> as <code>{}</code>.",
-            &[resolved],
-        );
+        html.add("<em>starts, unverified</em>", &[]);
+        if asked_for != resolved {
+            html.add(", as <code>{}</code>", &[resolved]);
+        }
+        html.add(".", &[]);
     } else if asked_for == resolved {
         html.add("<em>works as asked</em>.", &[]);
     } else {

@@ -1,0 +1,224 @@
+//! The matrix's table, drawn.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use kv_resolver::catalog::CatalogGpu;
+use leptos::prelude::document;
+use wasm_bindgen::JsCast;
+use web_sys::{Element, HtmlElement};
+
+use super::clicks::{CELL, GPU};
+use crate::answers::{Cell, Grid, GridRow};
+use crate::markup::Markup;
+use crate::text;
+
+/// A row and a column.
+type Position = (usize, usize);
+
+/// What the table shows. The choice is not part of it, so that choosing leaves the cells and the focus alone; and
+/// while its rows and columns stay, only cells that change are drawn again.
+pub struct Drawing {
+    grid: Arc<Grid>,
+    shape: String,
+    /// Row by row.
+    cells: Vec<CellMarkup>,
+}
+
+#[derive(PartialEq)]
+struct CellMarkup {
+    class: &'static str,
+    inner: String,
+}
+
+impl Drawing {
+    /// A grid's drawing.
+    pub fn new(grid: Arc<Grid>) -> Self {
+        let mut shape = String::new();
+        for dtype in &grid.columns {
+            // writing to a String cannot fail, here and below
+            let _ = write!(shape, "{dtype} ");
+        }
+        for gpu in grid.rows.iter().flat_map(|row| &row.gpus) {
+            let _ = write!(shape, "{} ", gpu.key);
+        }
+        for row in &grid.rows {
+            let _ = write!(shape, "{} ", row.gpus.len());
+        }
+        let cells = grid
+            .rows
+            .iter()
+            .flat_map(|row| row.cells.iter().map(|cell| CellMarkup::new(cell, row)))
+            .collect();
+        Self { grid, shape, cells }
+    }
+
+    /// Draws what differs from what is there. `chosen` gets the focus if the table had it and is drawn anew.
+    pub fn draw(&self, table: &Element, drawn: Option<&Self>, chosen: Position) {
+        let Some(drawn) = drawn.filter(|drawn| drawn.shape == self.shape) else {
+            let active = document().active_element();
+            let has_focus = active.is_some_and(|active| table.contains(Some(&active)));
+            table.set_inner_html(&self.html());
+            if has_focus {
+                focus_cell(table, chosen);
+            }
+            return;
+        };
+        if Arc::ptr_eq(&drawn.grid, &self.grid) {
+            return;
+        }
+        let Ok(elements) = table.query_selector_all("td") else {
+            return;
+        };
+        for (index, (cell, old)) in (0..).zip(self.cells.iter().zip(&drawn.cells)) {
+            let element = elements.item(index).filter(|_| cell != old);
+            if let Some(element) = element.and_then(|node| node.dyn_into::<Element>().ok()) {
+                let _ = element.set_attribute("class", cell.class);
+                element.set_inner_html(&cell.inner);
+            }
+        }
+    }
+
+    fn html(&self) -> String {
+        let grid = &self.grid;
+        let mut html = Markup::new();
+        html.add(
+            "<thead><tr><th scope=\"col\" class=\"corner\">GPU</th>",
+            &[],
+        );
+        for dtype in &grid.columns {
+            html.add("<th scope=\"col\">", &[])
+                .name(dtype.as_str())
+                .add("</th>", &[]);
+        }
+        html.add("</tr></thead>", &[]);
+        let width = (grid.columns.len() + 1).to_string();
+        let mut cells = self.cells.iter();
+        for (index, row) in grid.rows.iter().enumerate() {
+            if index == 0 || grid.rows[index - 1].arch != row.arch {
+                html.add(
+                    "<tbody><tr class=\"arch\"><th scope=\"rowgroup\" colspan=\"{}\">{} · {}</th></tr>",
+                    &[&width, &row.arch.to_string(), row.arch.generation()],
+                );
+            }
+            row_head(&mut html, row);
+            let dtypes = grid.columns.iter().enumerate();
+            for ((column, dtype), cell) in dtypes.zip(cells.by_ref()) {
+                html.add(
+                    "<td role=\"gridcell\" class=\"{}\" data-cell=\"{}-{}\" data-dtype=\"{}\" tabindex=\"-1\" \
+                     aria-selected=\"false\">",
+                    &[
+                        cell.class,
+                        &index.to_string(),
+                        &column.to_string(),
+                        dtype.as_str(),
+                    ],
+                );
+                html.append(&cell.inner).add("</td>", &[]);
+            }
+            html.add("</tr>", &[]);
+            if grid
+                .rows
+                .get(index + 1)
+                .is_none_or(|next| next.arch != row.arch)
+            {
+                html.add("</tbody>", &[]);
+            }
+        }
+        html.into_string()
+    }
+}
+
+fn row_head(html: &mut Markup, row: &GridRow) {
+    html.add("<tr><th scope=\"row\">", &[]);
+    for gpu in &row.gpus {
+        html.add(
+            "<span data-gpu=\"{}\">{}<small>{}</small></span> ",
+            &[
+                gpu.key,
+                gpu.label,
+                text::gpu_memory(gpu).as_deref().unwrap_or(""),
+            ],
+        );
+    }
+    html.add("</th>", &[]);
+}
+
+impl CellMarkup {
+    fn new(cell: &Cell, row: &GridRow) -> Self {
+        let outcome = cell.outcome();
+        let mut html = Markup::new();
+        html.add(
+            "<span class=\"outcome\"><i aria-hidden=\"true\">{}</i>{}</span>",
+            &[text::glyph(outcome), outcome.as_str()],
+        );
+        match cell {
+            Cell::Starts {
+                dtype,
+                marginal,
+                fits,
+                ..
+            } => {
+                let fits = fits.as_ref().map(|fits| format!("{fits}×"));
+                html.add(
+                    "<b>{}</b><span class=\"figures\"><span>{}/token</span> <span class=\"fits\">{}</span></span>",
+                    &[
+                        dtype.as_str(),
+                        &text::per_token(*marginal),
+                        if row.pool_exceeds {
+                            "pool > GPU"
+                        } else {
+                            fits.as_deref().unwrap_or_default()
+                        },
+                    ],
+                );
+            }
+            Cell::Stops { stage, .. } => {
+                html.add("<b>{}</b>", &[text::short_stage(*stage)]);
+            }
+        }
+        Self {
+            class: text::cell_class(outcome),
+            inner: html.into_string(),
+        }
+    }
+}
+
+/// Marks what is chosen: the cell, its row, its column and the GPU's name.
+pub fn mark(table: &Element, (row, column): Position, gpu: &CatalogGpu) {
+    let chosen = cell_selector((row, column));
+    let set = |selector: &str, attributes: &[(&str, &str)]| {
+        if let Ok(Some(element)) = table.query_selector(selector) {
+            for (name, value) in attributes {
+                let _ = element.set_attribute(name, value);
+            }
+        }
+    };
+    set(
+        "[aria-selected=\"true\"]",
+        &[("aria-selected", "false"), ("tabindex", "-1")],
+    );
+    set(&chosen, &[("aria-selected", "true"), ("tabindex", "0")]);
+    for marked in ["th[data-on]", "tr[data-on]", "span[data-on]"] {
+        if let Ok(Some(element)) = table.query_selector(marked) {
+            let _ = element.remove_attribute("data-on");
+        }
+    }
+    let on = [("data-on", "")];
+    set(&format!("thead th:nth-child({})", column + 2), &on);
+    set(&format!("tr:has({chosen})"), &on);
+    set(&format!("[{GPU}=\"{}\"]", gpu.key), &on);
+}
+
+/// Puts the focus on a cell.
+pub fn focus_cell(table: &Element, position: Position) {
+    let cell = table.query_selector(&cell_selector(position));
+    let cell = cell.ok().flatten();
+    if let Some(cell) = cell.and_then(|cell| cell.dyn_into::<HtmlElement>().ok()) {
+        let _ = cell.focus();
+    }
+}
+
+fn cell_selector((row, column): Position) -> String {
+    format!("[{CELL}=\"{row}-{column}\"]")
+}
