@@ -121,6 +121,9 @@ pub struct Profile {
     pub gb10_is_small: bool,
     /// Names that `--attention-backend` takes, in the order of vLLM's enum.
     pub attention_backends: &'static [AttentionBackend],
+    /// Under YaRN the longest sequence is its original length times its factor,
+    /// a whole number (through 0.29); since then `max_position_embeddings`, a float.
+    pub length_is_yarns: bool,
     /// With `nvfp4_ds_mla`, DeepSeek V4's window is packed even where its other
     /// rows are plain (since 0.33 at the latest).
     pub nvfp4_packs_window: bool,
@@ -162,6 +165,7 @@ const V0_33_0: Profile = Profile {
     checks_float_clash: true,
     gb10_is_small: true,
     attention_backends: registry::V0_33_0,
+    length_is_yarns: false,
     nvfp4_packs_window: true,
     windows_split_to_fit: true,
     aligns_block_stride: true,
@@ -177,6 +181,7 @@ const V0_30_0: Profile = Profile {
     checks_float_clash: false,
     gb10_is_small: false,
     attention_backends: registry::V0_30_0,
+    length_is_yarns: false,
     nvfp4_packs_window: false,
     windows_split_to_fit: false,
     aligns_block_stride: false,
@@ -192,6 +197,7 @@ const V0_29_0: Profile = Profile {
     checks_float_clash: false,
     gb10_is_small: false,
     attention_backends: registry::V0_29_0,
+    length_is_yarns: true,
     nvfp4_packs_window: false,
     windows_split_to_fit: false,
     aligns_block_stride: false,

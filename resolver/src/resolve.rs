@@ -81,14 +81,7 @@ fn deepseek_v4(
     let implementation = dsv4_backend::select(config, model, arch, capability, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
     expert_width(config, model)?;
-    if config.block_size.is_some() && config.cache_dtype.skips_boundary_layers() {
-        return Err(Refusal::not_modelled(format!(
-            "block_size with kv_cache_dtype={} is not modelled: vLLM may raise it to align layers \
-             of different dtypes",
-            config.cache_dtype
-        )));
-    }
-    let block_size = block_size(config, implementation, trace);
+    let block_size = block_size(config, implementation, trace)?;
     let layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
     let mut backends = vec![
         "CompressorBackend",
@@ -306,8 +299,28 @@ fn expert_width(config: &EngineConfig, model: &DeepseekV4) -> Result<(), Refusal
 
 /// `--block-size`, or what all backends take.
 /// Mirrors `vllm/platforms/interface.py` `update_block_size_for_backend`.
-fn block_size(config: &EngineConfig, implementation: Implementation, trace: &mut Trace) -> u64 {
-    let size = config.block_size.unwrap_or(dsv4_spec::BLOCK_SIZE);
+fn block_size(
+    config: &EngineConfig,
+    implementation: Implementation,
+    trace: &mut Trace,
+) -> Result<u64, Refusal> {
+    let asked = config.block_size.unwrap_or(dsv4_spec::BLOCK_SIZE);
+    let size = if config.cache_dtype.skips_boundary_layers() {
+        dsv4_spec::for_skipped(asked)
+    } else {
+        asked
+    };
+    if size != asked && !size.is_multiple_of(dsv4_spec::KERNEL_BLOCK_SIZE) {
+        return Err(Refusal::raised(
+            Stage::Specs,
+            "ValueError",
+            format!(
+                "Aligned KV cache block size {size} is not supported by attention backend(s): {}, \
+                 DEEPSEEK_V4_INDEXER.",
+                implementation.backend()
+            ),
+        ));
+    }
     trace.step(
         Stage::Specs,
         "vllm/platforms/interface.py",
@@ -323,7 +336,7 @@ fn block_size(config: &EngineConfig, implementation: Implementation, trace: &mut
             }
         },
     );
-    size
+    Ok(size)
 }
 
 fn layer_rows(layers: &Layers) -> Result<Vec<LayerRow>, Refusal> {

@@ -18,7 +18,7 @@ FIELDS = """
 architectures model_type text_config dtype torch_dtype num_hidden_layers num_attention_heads num_key_value_heads
 head_dim hidden_size max_position_embeddings n_positions max_seq_len seq_length model_max_length
 max_target_positions max_sequence_length max_seq_length seq_len rope_theta rope_scaling rope_parameters
-quantization_config attn_logit_softcapping use_bidirectional_attention is_causal moe_intermediate_size
+quantization_config attn_logit_softcapping use_bidirectional_attention is_causal moe_intermediate_size expert_dtype
 vision_n_layers compress_ratios compress_rates compress_rate_csa compress_rate_hca layer_types sliding_window
 index_head_dim index_topk index_topk_freq index_skip_topk_offset index_topk_pattern
 qk_nope_head_dim qk_rope_head_dim v_head_dim kv_lora_rank use_sliding_window
@@ -38,7 +38,7 @@ VISION = ["num_heads", "hidden_size", "vt_num_attention_heads", "vt_intermediate
 # null says something there: not what is absent
 NULLS = ["attention_chunk_size", "sliding_window", "num_key_value_heads", "head_dim"]
 SCHEME = ["type", "dynamic", "num_bits"]
-ROPE = ["type", "rope_type", "factor"]
+ROPE = ["type", "rope_type", "factor", "original_max_position_embeddings"]
 LINEAR = ["kda_layers", "num_heads", "head_dim", "short_conv_kernel_size"]
 
 

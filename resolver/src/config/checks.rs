@@ -348,6 +348,52 @@ pub(super) fn float_cache(
     )))
 }
 
+/// Methods of quantisation, in vLLM's order, with what stands for `fp8` on
+/// DeepSeek V4. Mirrors `vllm/model_executor/layers/quantization/__init__.py`.
+const QUANT_METHODS: [&str; 30] = [
+    "awq",
+    "auto_awq",
+    "fp8",
+    "fbgemm_fp8",
+    "fp_quant",
+    "modelopt",
+    "modelopt_fp4",
+    "modelopt_mxfp8",
+    "modelopt_mixed",
+    "auto_gptq",
+    "gptq",
+    "gptq_marlin",
+    "awq_marlin",
+    "humming",
+    "compressed-tensors",
+    "experts_int8",
+    "quark",
+    "moe_wna16",
+    "torchao",
+    "inc",
+    "mxfp4",
+    "gpt_oss_mxfp4",
+    "deepseek_v4_fp8",
+    "online",
+    "fp8_per_tensor",
+    "fp8_per_block",
+    "fp8_per_channel",
+    "int8_per_channel_weight_only",
+    "nvfp4_per_token",
+    "mxfp8",
+];
+
+/// Mirrors `vllm/config/model.py` `ModelConfig._verify_quantization`.
+pub(super) fn quant_method(model: &Common) -> Result<(), Refusal> {
+    match model.quant_method.as_deref() {
+        Some(method) if !QUANT_METHODS.contains(&method) => Err(invalid(format!(
+            "Unknown quantization method: {method}. Must be one of {}.",
+            repr_list(QUANT_METHODS)
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Dtypes that the quantisation takes. Mirrors `vllm/config/vllm.py`
 /// `VllmConfig._get_quantization_config`.
 pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Model) -> Result<(), Refusal> {

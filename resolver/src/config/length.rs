@@ -9,10 +9,15 @@ use crate::request::Request;
 /// Mirrors `vllm/config/model.py` `_get_and_verify_max_len` and
 /// `ModelConfig.validate_model_config_after`.
 pub(super) fn max_model_len(request: &Request, model: &Common) -> Result<(u64, bool), Refusal> {
+    let profile = request.release.profile();
     let window = model
         .sliding_window
         .filter(|_| request.args.disable_sliding_window == Some(true));
-    let derived = model.length.derived(window);
+    let mut derived = model.length.derived(window);
+    if let (true, Some(tokens)) = (profile.length_is_yarns, model.length.by_yarn) {
+        derived.tokens = tokens;
+        derived.shown = tokens.to_string();
+    }
     let by_default = model.length.by_default.unwrap_or(derived.tokens);
     let length = match request.args.max_model_len {
         None => return Ok((by_default, false)),

@@ -84,6 +84,7 @@ pub(crate) fn build(
 
     let dtype = checks::model_dtype(args, &model.common)?;
     let (max_model_len, auto_fit) = length::max_model_len(request, &model.common)?;
+    checks::quant_method(&model.common)?;
     trace.step(
         Stage::Config,
         "vllm/config/model.py",

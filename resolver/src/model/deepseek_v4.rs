@@ -2,7 +2,7 @@
 //! beside a short window of whole ones.
 
 use super::ModelError;
-use super::fields::{array, integer};
+use super::fields::{array, integer, text};
 use crate::value::Value;
 
 /// Decoder layers beyond any model.
@@ -58,6 +58,22 @@ impl DeepseekV4 {
         {
             return Err(ModelError::Unmodelled(
                 "the vision variant of DeepSeek V4 (vision_n_layers) is not modelled yet".into(),
+            ));
+        }
+        // the model's own rotary embedding is YaRN's, and asks for its settings
+        let rope = config
+            .get_set("rope_scaling")
+            .or(config.get_set("rope_parameters"));
+        let kind = rope.and_then(|rope| rope.get_set("rope_type").or(rope.get_set("type")));
+        let original = rope.and_then(|rope| rope.get_set("original_max_position_embeddings"));
+        if kind.and_then(Value::as_str) != Some("yarn") || original.is_none() {
+            return Err(ModelError::Unmodelled(
+                "DeepSeek V4 is modelled with YaRN's `rope_scaling` only".into(),
+            ));
+        }
+        if !matches!(text(config, "expert_dtype")?, None | Some("fp4" | "fp8")) {
+            return Err(ModelError::Unmodelled(
+                "`expert_dtype` is neither fp4 nor fp8".into(),
             ));
         }
         let layers = layers(config)?;
@@ -155,6 +171,13 @@ mod tests {
                 ("sliding_window", number(128)),
                 ("index_head_dim", number(128)),
                 ("moe_intermediate_size", number(2048)),
+                (
+                    "rope_scaling",
+                    Value::Object(vec![
+                        ("type".to_owned(), Value::String("yarn".to_owned())),
+                        ("original_max_position_embeddings".to_owned(), number(65536)),
+                    ]),
+                ),
                 (
                     "compress_ratios",
                     Value::Array(ratios.iter().copied().map(number).collect()),

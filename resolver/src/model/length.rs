@@ -24,6 +24,8 @@ pub struct Length {
     pub model_max_length: Option<u64>,
     /// What is taken when nothing is asked, under LongRoPE.
     pub by_default: Option<u64>,
+    /// The original length times the factor, under YaRN.
+    pub by_yarn: Option<u64>,
 }
 
 /// A length as vLLM derives it.
@@ -127,7 +129,28 @@ pub(super) fn length(text: &Value) -> Result<Length, ModelError> {
         factor: has_rope.then_some(factor.unwrap_or(1.0)),
         model_max_length,
         by_default,
+        by_yarn: by_yarn(&ropes)?,
     })
+}
+
+/// What YaRN's own settings come to, where there is one of them.
+#[allow(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss
+)] // bounded: 2^32 × 2^16
+fn by_yarn(ropes: &[&Value]) -> Result<Option<u64>, ModelError> {
+    let field = "original_max_position_embeddings";
+    let [rope] = ropes else {
+        return Ok(None);
+    };
+    match rope.get_set("factor") {
+        Some(factor) if kind(rope) == "yarn" && rope.get_set(field).is_some() => {
+            let original = integer(rope, field, 1, MOST_TOKENS)?;
+            Ok(Some((original as f64 * number(factor)?) as u64))
+        }
+        _ => Ok(None),
+    }
 }
 
 fn kind(rope: &Value) -> &str {

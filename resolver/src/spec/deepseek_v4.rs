@@ -33,6 +33,18 @@ pub(crate) const BLOCK_SIZE: u64 = 256;
 /// Kernel block of FlashMLA, FlashInfer and the indexer, in tokens.
 pub(crate) const KERNEL_BLOCK_SIZE: u64 = 256;
 
+/// The block size where the ends of the model count as unquantised: half a
+/// kernel block of the window's backend is not enough for them.
+/// Mirrors `vllm/platforms/interface.py` `_align_heterogeneous_kv_block_size`,
+/// whose first backend is the window's, with kernel blocks of 32 tokens, and for
+/// which such a row has half the bytes of an unquantised one.
+pub(crate) fn for_skipped(block_size: u64) -> u64 {
+    const WINDOW_KERNEL_TOKENS: u64 = 32;
+    let granule = block_size.max(WINDOW_KERNEL_TOKENS);
+    let needed = (2 * WINDOW_KERNEL_TOKENS).div_ceil(granule);
+    block_size.max(granule * needed)
+}
+
 /// The cache dtype that the model settles on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ResolvedDtype {
