@@ -60,6 +60,13 @@ impl DeepseekV4 {
                 "the vision variant of DeepSeek V4 (vision_n_layers) is not modelled yet".into(),
             ));
         }
+        let layers = layers(config)?;
+        if !layers.contains(&Compression::C4) {
+            return Err(ModelError::Unmodelled(
+                "a DeepSeek V4 without 4:1 layers (and so without an indexer) is not modelled"
+                    .into(),
+            ));
+        }
         // the model's own rotary embedding is YaRN's, and asks for its settings
         let rope = config
             .get_set("rope_scaling")
@@ -74,13 +81,6 @@ impl DeepseekV4 {
         if !matches!(text(config, "expert_dtype")?, None | Some("fp4" | "fp8")) {
             return Err(ModelError::Unmodelled(
                 "`expert_dtype` is neither fp4 nor fp8".into(),
-            ));
-        }
-        let layers = layers(config)?;
-        if !layers.contains(&Compression::C4) {
-            return Err(ModelError::Unmodelled(
-                "a DeepSeek V4 without 4:1 layers (and so without an indexer) is not modelled"
-                    .into(),
             ));
         }
         let head_dim = integer(config, "head_dim", 1, MOST_WIDTH)?;
