@@ -6,6 +6,9 @@ use std::sync::Arc;
 use kv_resolver::catalog::{CatalogGpu, GPUS, MODELS, find_gpu};
 use kv_resolver::{Advice, CacheDtype, Flag, Release, Usage};
 
+/// The model of the bare address.
+const DEFAULT_MODEL: &str = "deepseek-ai/DeepSeek-V4-Flash";
+
 /// Where the model's config.json comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ModelChoice {
@@ -48,7 +51,7 @@ impl Default for Input {
     /// A question that somebody has.
     fn default() -> Self {
         Self {
-            model: ModelChoice::Catalog(0),
+            model: default_model(),
             pasted: Arc::from(""),
             release: Release::LATEST,
             gpu: find_gpu("h200").unwrap_or(&GPUS[0]),
@@ -102,6 +105,11 @@ impl Input {
             ModelChoice::Pasted => "pasted model",
         }
     }
+}
+
+fn default_model() -> ModelChoice {
+    let index = MODELS.iter().position(|model| model.id == DEFAULT_MODEL);
+    ModelChoice::Catalog(index.unwrap_or_default())
 }
 
 /// `DeepSeek-V4-Flash` of `deepseek-ai/DeepSeek-V4-Flash`.

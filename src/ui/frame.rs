@@ -76,7 +76,7 @@ pub fn Footer() -> impl IntoView {
     let mut html = Markup::new();
     html.add(
         "<p>Every rule follows vLLM's own source; each step under “Why” names its file and function. Modelled: vLLM {} in \
-         vLLM's own container image, DeepSeek V4.</p><p>Nothing you enter leaves this page. KV Explorer is not part of \
+         vLLM's own container image.</p><p>Nothing you enter leaves this page. KV Explorer is not part of \
          the vLLM project.</p>",
         &[&Release::ALL.map(Release::version).join(", ")],
     );

@@ -2,33 +2,30 @@
 
 use std::sync::Arc;
 
-use kv_resolver::catalog::MODELS;
+use kv_resolver::catalog::{CatalogModel, MODELS};
 use leptos::prelude::*;
 
 use super::field::{Choices, FieldError, SelectField, error_id, is_invalid};
 use crate::input::{Field, ModelChoice, short_model_name};
 use crate::state::state;
 
-/// The select's value for a pasted config; no index is like it.
+/// The select's value for a pasted config; no id is like it.
 const PASTED: &str = "pasted";
 
 /// Chooses the model.
 #[component]
 pub fn ModelField() -> impl IntoView {
     let state = state();
-    let indices: Vec<String> = (0..MODELS.len()).map(|index| index.to_string()).collect();
-    let models = indices.iter().zip(&MODELS);
-    let choices = models.map(|(index, model)| (index.as_str(), short_model_name(model.id)));
-    let choices = Choices::new(choices.chain([(PASTED, "Paste a config.json …")]));
-    let value = state.entered(|input| match input.model {
-        ModelChoice::Catalog(index) => index.to_string(),
-        ModelChoice::Pasted => PASTED.to_owned(),
+    let value = state.entered(|input| {
+        match input.model {
+            ModelChoice::Catalog(index) => MODELS[index].id,
+            ModelChoice::Pasted => PASTED,
+        }
+        .to_owned()
     });
     let on_choose = move |chosen: String| {
-        let model = match chosen.parse() {
-            Ok(index) if index < MODELS.len() => ModelChoice::Catalog(index),
-            Ok(_) | Err(_) => ModelChoice::Pasted,
-        };
+        let index = MODELS.iter().position(|model| model.id == chosen);
+        let model = index.map_or(ModelChoice::Pasted, ModelChoice::Catalog);
         state.change(|input| input.model = model);
     };
     let is_catalog =
@@ -39,7 +36,7 @@ pub fn ModelField() -> impl IntoView {
                 id="field-model".to_owned()
                 label="Model"
                 hint="its config.json decides; weights do not matter"
-                choices
+                choices=models()
                 value
                 on_choose=Box::new(on_choose)
             />
@@ -48,6 +45,26 @@ pub fn ModelField() -> impl IntoView {
             </div>
         </div>
     }
+}
+
+/// By owner, which comes before the slash; one's own first, for it is not in any list.
+fn models() -> Choices {
+    let mut choices = Choices::new([(PASTED, "Paste a config.json …")]);
+    let mut rest: &[CatalogModel] = &MODELS;
+    while let Some(first) = rest.first() {
+        let owner = |model: &CatalogModel| model.id.split('/').next();
+        let count = rest
+            .iter()
+            .take_while(|model| owner(model) == owner(first))
+            .count();
+        let (group, others) = rest.split_at(count);
+        let group = group
+            .iter()
+            .map(|model| (model.id, short_model_name(model.id)));
+        choices = choices.and_group(owner(first).unwrap_or_default(), &Choices::new(group));
+        rest = others;
+    }
+    choices
 }
 
 #[component]

@@ -65,14 +65,14 @@ test('what is not modelled looks like ours, not like a refusal', async () => {
     await mounted(page);
     const { model, config, answer, verdict } = parts(page);
     await model.selectOption('pasted');
-    await config.fill('{"architectures": ["LlamaForCausalLM"], "model_type": "llama"}');
+    await config.fill('{"architectures": ["MadeUpForCausalLM"], "model_type": "made_up"}');
     assert.match(await answer.innerText(), /This is not vLLM's refusal/);
     assert.match(await verdict.innerText(), /KV Explorer has no rule/);
     assert.equal(await answer.locator('.error').count(), 0);
-    await addressHas(page, 'LlamaForCausalLM');
+    await addressHas(page, 'MadeUpForCausalLM');
     await page.reload();
     await mounted(page);
-    assert.match(await config.inputValue(), /LlamaForCausalLM/);
+    assert.match(await config.inputValue(), /MadeUpForCausalLM/);
   });
 });
 

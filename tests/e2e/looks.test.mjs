@@ -22,7 +22,7 @@ const STATES = {
   refused: '?gpu=b200&kv_cache_dtype=bfloat16',
   'does-not-fit': '?pool_gib=4',
   unverified: '?attention_backend=FLASHINFER_MLA_SPARSE_DSV4',
-  unmodelled: '?model=pasted&config=%7B%22architectures%22:%5B%22LlamaForCausalLM%22%5D,%22model_type%22:%22llama%22%7D',
+  unmodelled: '?model=pasted&config=%7B%22architectures%22:%5B%22MadeUpForCausalLM%22%5D,%22model_type%22:%22made_up%22%7D',
   problems: '?gpu=gtx-1080&release=0.1',
   everything: '?rows=each&dtypes=all&enforce_eager=true',
 };

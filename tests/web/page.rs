@@ -130,7 +130,7 @@ async fn choosing_a_cell_shows_it_and_writes_the_address() {
 async fn choosing_a_model_or_a_gpu_changes_the_answer() {
     let page = Page::at("").await;
     let before = page.text(".verdict");
-    page.enter(MODEL, "1").await;
+    page.enter(MODEL, "deepseek-ai/DeepSeek-V4-Pro").await;
     assert!(page.text(".verdict").contains("DeepSeek-V4-Pro"));
     assert_ne!(page.text(".verdict"), before);
     page.enter("#field-gpu", "b200").await;

@@ -112,7 +112,7 @@ fn method_of(quantization: &Value) -> Result<Option<String>, ModelError> {
         || inner.is_some_and(|inner| inner.get("modelopt_quant_config").is_some());
     let algorithm = inner.and_then(|inner| inner.get_set("quant_algo"));
     if let (true, Some(algorithm)) = (is_modelopt, algorithm) {
-        let method = match algorithm.as_str().map(str::to_uppercase).as_deref() {
+        let method = match algorithm.as_str().map(str::to_ascii_uppercase).as_deref() {
             Some("FP8" | "FP8_PER_CHANNEL_PER_TOKEN" | "FP8_PB_WO") => "modelopt",
             Some("NVFP4") => "modelopt_fp4",
             Some("MIXED_PRECISION") => "modelopt_mixed",
