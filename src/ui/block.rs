@@ -39,6 +39,11 @@ pub fn block(html: &mut Markup, resolution: &Resolution) {
         } else {
             format!("{} unused", text::exact_bytes(group.padding_bytes))
         };
+        let filled: u64 = group
+            .members
+            .iter()
+            .map(|member| member.page_size_bytes.saturating_mul(member.count as u64))
+            .fold(0, u64::saturating_add);
         html.add(
             "<li><span class=\"name\">{}</span><span class=\"bar\" role=\"img\" aria-label=\"{}; {}\">",
             &[&name, &said.join(", "), &unused],
@@ -66,7 +71,7 @@ pub fn block(html: &mut Markup, resolution: &Resolution) {
         }
         html.add(
             "<span class=\"padding\" title=\"{}\"></span></span><span class=\"n\">{}<small>{}</small></span></li>",
-            &[&unused, &text::exact_bytes(group.page_size_bytes), &unused],
+            &[&unused, &text::exact_bytes(filled), &unused],
         );
     }
     html.add("</ul></div>", &[]);

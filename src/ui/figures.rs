@@ -46,12 +46,15 @@ pub fn figures(html: &mut Markup, resolution: &Resolution) {
             ),
         );
     }
-    if let Some(slot) = resolution.slot_bytes.first() {
+    // what tokens are stored in, rather than a state that none has to itself
+    let slots = &resolution.slot_bytes;
+    let of_tokens = slots.iter().find(|slot| slot.tokens_per_state > 0);
+    if let Some(slot) = of_tokens.or(slots.first()) {
         figure(
             html,
             "Slot",
             &text::exact_bytes(slot.bytes),
-            &format!("one {} state; others below", slot.role.label()),
+            &format!("of {}; each kind's below", slot.role.label()),
         );
     }
     html.add("</dl>", &[]);
