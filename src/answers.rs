@@ -35,7 +35,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    fn new(answer: &Result<Resolution, Refusal>) -> Self {
+    fn new(answer: &Result<Resolution, Box<Refusal>>) -> Self {
         match answer {
             Ok(resolution) => Self::Starts {
                 outcome: resolution.outcome,

@@ -142,18 +142,18 @@ fn estimated_sentence(length: u64) -> String {
 impl Refusal {
     /// An exception with a text of its own.
     #[must_use]
-    pub fn raised(stage: Stage, error_type: &'static str, message: impl Into<String>) -> Self {
-        Self::Raised {
+    pub fn raised(stage: Stage, error_type: &'static str, message: impl Into<String>) -> Box<Self> {
+        Box::new(Self::Raised {
             stage,
             error_type,
             message: message.into(),
-        }
+        })
     }
 
     /// Ours: no rule for this.
     #[must_use]
-    pub fn not_modelled(what: impl Into<String>) -> Self {
-        Self::NotModelled(what.into())
+    pub fn not_modelled(what: impl Into<String>) -> Box<Self> {
+        Box::new(Self::NotModelled(what.into()))
     }
 
     /// Where it happens.

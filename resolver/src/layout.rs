@@ -117,7 +117,7 @@ fn python_list<'a>(names: impl Iterator<Item = &'a str>) -> String {
 pub(crate) fn compact(
     candidates: Vec<KvCacheLayout>,
     layers: &Layers,
-) -> Result<Vec<KvCacheLayout>, Refusal> {
+) -> Result<Vec<KvCacheLayout>, Box<Refusal>> {
     let mut shapes = Vec::new();
     for spec in &layers.specs {
         let shape = (spec.num_heads(), spec.num_states(), spec.page_size_bytes()?);
@@ -142,7 +142,7 @@ pub(crate) fn resolve(
     requested: Option<&str>,
     candidates: &[KvCacheLayout],
     trace: &mut Trace,
-) -> Result<KvCacheLayout, Refusal> {
+) -> Result<KvCacheLayout, Box<Refusal>> {
     let raise = |message| Err(Refusal::raised(Stage::Plan, "ValueError", message));
     let layout = if let Some(text) = requested {
         let Some(spelling) = LayoutSpelling::ALL.into_iter().find(|s| s.as_str() == text) else {

@@ -8,7 +8,7 @@ use crate::resolution::Resolution;
 use crate::resolve::resolve_quietly;
 
 /// One row's answers, in the order of the dtypes.
-pub type Row = Vec<Result<Resolution, Refusal>>;
+pub type Row = Vec<Result<Resolution, Box<Refusal>>>;
 
 /// The matrix with one row for all GPUs that the rules cannot tell apart.
 #[derive(Debug, Clone, PartialEq)]

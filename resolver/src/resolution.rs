@@ -306,7 +306,7 @@ impl Resolution {
     ///
     /// # Errors
     /// [`Refusal::TooLarge`] past 64 bits.
-    pub fn request_bytes_at(&self, length: u64) -> Result<RequestBytes, Refusal> {
+    pub fn request_bytes_at(&self, length: u64) -> Result<RequestBytes, Box<Refusal>> {
         let mut total: u64 = 0;
         let mut by_group = Vec::with_capacity(self.groups.len());
         for group in &self.groups {

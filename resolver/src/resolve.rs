@@ -34,7 +34,7 @@ pub fn resolve(request: &Request) -> Result<Resolution, StartupError> {
             notes::on_refusal(&refusal, request, &mut notes);
             Err(StartupError {
                 advice: advice::advise(request, &refusal),
-                refusal,
+                refusal: *refusal,
                 notes,
                 trace: trace.into_steps(),
             })
@@ -46,11 +46,15 @@ pub fn resolve(request: &Request) -> Result<Resolution, StartupError> {
 ///
 /// # Errors
 /// As [`resolve`].
-pub fn resolve_quietly(request: &Request) -> Result<Resolution, Refusal> {
+pub fn resolve_quietly(request: &Request) -> Result<Resolution, Box<Refusal>> {
     run(request, &mut Vec::new(), &mut Trace::silent())
 }
 
-fn run(request: &Request, notes: &mut Vec<Note>, trace: &mut Trace) -> Result<Resolution, Refusal> {
+fn run(
+    request: &Request,
+    notes: &mut Vec<Note>,
+    trace: &mut Trace,
+) -> Result<Resolution, Box<Refusal>> {
     refuse_unmodelled(request)?;
     config::model_fields(&request.args)?;
     let model = Model::from_config(&request.hf_config).map_err(|error| match error {
@@ -74,7 +78,7 @@ fn deepseek_v4(
     arch: Arch,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
-) -> Result<Resolution, Refusal> {
+) -> Result<Resolution, Box<Refusal>> {
     flags_of_other_families(request)?;
     let profile = request.release.profile();
     let capability = request.gpu.capability;
@@ -115,7 +119,7 @@ fn decoder(
     arch: Arch,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
-) -> Result<Resolution, Refusal> {
+) -> Result<Resolution, Box<Refusal>> {
     if !request.release.profile().models_all_families {
         return Err(Refusal::not_modelled(format!(
             "{} on vLLM {} is not modelled yet",
@@ -156,7 +160,7 @@ fn plan(
     arch: Arch,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
-) -> Result<Resolution, Refusal> {
+) -> Result<Resolution, Box<Refusal>> {
     let rows = layer_rows(&built.layers)?;
     let requested_layout = request.env.kv_cache_layout.as_deref();
     let candidates = layout::compact(built.layouts, &built.layers)?;
@@ -221,7 +225,7 @@ fn plan(
 
 /// Flags and variables without a rule are refused by name, never ignored; a
 /// flag that the release does not have is refused as `EngineArgs` does.
-fn refuse_unmodelled(request: &Request) -> Result<(), Refusal> {
+fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
     let known = request.release.profile().engine_args;
     let flags = &request.args.unmodelled;
     if let Some(flag) = flags
@@ -245,7 +249,7 @@ fn refuse_unmodelled(request: &Request) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn arch(request: &Request) -> Result<Arch, Refusal> {
+fn arch(request: &Request) -> Result<Arch, Box<Refusal>> {
     request.gpu.capability.arch().ok_or_else(|| {
         Refusal::not_modelled(format!(
             "compute capability {} is not modelled; SM90, SM100/103 and SM120/121 are",
@@ -263,7 +267,7 @@ fn pool_bytes(request: &Request) -> Option<u64> {
 }
 
 /// Flags whose rules are of other families' layers.
-fn flags_of_other_families(request: &Request) -> Result<(), Refusal> {
+fn flags_of_other_families(request: &Request) -> Result<(), Box<Refusal>> {
     let args = &request.args;
     let skips = args.kv_cache_dtype_skip_layers.as_ref();
     let asked = [
@@ -286,7 +290,7 @@ fn flags_of_other_families(request: &Request) -> Result<(), Refusal> {
 
 /// A bare assertion where experts cannot be sliced evenly.
 /// Mirrors `vllm/model_executor/layers/fused_moe/config.py` `FusedMoEConfig.__post_init__`.
-fn expert_width(config: &EngineConfig, model: &DeepseekV4) -> Result<(), Refusal> {
+fn expert_width(config: &EngineConfig, model: &DeepseekV4) -> Result<(), Box<Refusal>> {
     if model
         .moe_intermediate_size
         .is_multiple_of(config.expert_slices)
@@ -303,7 +307,7 @@ fn block_size(
     config: &EngineConfig,
     implementation: Implementation,
     trace: &mut Trace,
-) -> Result<u64, Refusal> {
+) -> Result<u64, Box<Refusal>> {
     let asked = config.block_size.unwrap_or(dsv4_spec::BLOCK_SIZE);
     let size = if config.cache_dtype.skips_boundary_layers() {
         dsv4_spec::for_skipped(asked)
@@ -339,7 +343,7 @@ fn block_size(
     Ok(size)
 }
 
-fn layer_rows(layers: &Layers) -> Result<Vec<LayerRow>, Refusal> {
+fn layer_rows(layers: &Layers) -> Result<Vec<LayerRow>, Box<Refusal>> {
     layers
         .specs
         .iter()

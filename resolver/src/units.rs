@@ -9,18 +9,25 @@ pub const GIB: u64 = 1 << 30;
 ///
 /// # Errors
 /// [`Refusal::ZeroDivision`] where vLLM's `cdiv` divides by zero.
-pub const fn ceil_div(a: u64, b: u64) -> Result<u64, Refusal> {
+pub fn ceil_div(a: u64, b: u64) -> Result<u64, Box<Refusal>> {
     if b == 0 {
-        return Err(Refusal::ZeroDivision);
+        return Err(Box::new(Refusal::ZeroDivision));
     }
     Ok(a.div_ceil(b))
+}
+
+/// Out of line, for it is asked for at every product and sum.
+#[cold]
+#[inline(never)]
+fn too_large() -> Box<Refusal> {
+    Box::new(Refusal::TooLarge)
 }
 
 /// `a` rounded up to a multiple of `b`.
 ///
 /// # Errors
 /// [`Refusal::ZeroDivision`] for `b` = 0, [`Refusal::TooLarge`] past 64 bits.
-pub fn round_up(a: u64, b: u64) -> Result<u64, Refusal> {
+pub fn round_up(a: u64, b: u64) -> Result<u64, Box<Refusal>> {
     mul(ceil_div(a, b)?, b)
 }
 
@@ -28,16 +35,16 @@ pub fn round_up(a: u64, b: u64) -> Result<u64, Refusal> {
 ///
 /// # Errors
 /// [`Refusal::TooLarge`] past 64 bits.
-pub fn mul(a: u64, b: u64) -> Result<u64, Refusal> {
-    a.checked_mul(b).ok_or(Refusal::TooLarge)
+pub fn mul(a: u64, b: u64) -> Result<u64, Box<Refusal>> {
+    a.checked_mul(b).ok_or_else(too_large)
 }
 
 /// A sum that is refused, never wrapped.
 ///
 /// # Errors
 /// [`Refusal::TooLarge`] past 64 bits.
-pub fn add(a: u64, b: u64) -> Result<u64, Refusal> {
-    a.checked_add(b).ok_or(Refusal::TooLarge)
+pub fn add(a: u64, b: u64) -> Result<u64, Box<Refusal>> {
+    a.checked_add(b).ok_or_else(too_large)
 }
 
 /// Greatest common divisor.
@@ -53,7 +60,7 @@ pub const fn gcd(mut a: u64, mut b: u64) -> u64 {
 ///
 /// # Errors
 /// [`Refusal::TooLarge`] past 64 bits.
-pub fn lcm(a: u64, b: u64) -> Result<u64, Refusal> {
+pub fn lcm(a: u64, b: u64) -> Result<u64, Box<Refusal>> {
     if a == 0 || b == 0 {
         return Ok(0);
     }
@@ -225,9 +232,9 @@ mod tests {
 
     #[test]
     fn nothing_wraps() {
-        assert_eq!(mul(u64::MAX, 2), Err(Refusal::TooLarge));
-        assert_eq!(round_up(u64::MAX, 576), Err(Refusal::TooLarge));
-        assert_eq!(ceil_div(7, 0), Err(Refusal::ZeroDivision));
+        assert_eq!(mul(u64::MAX, 2), Err(Box::new(Refusal::TooLarge)));
+        assert_eq!(round_up(u64::MAX, 576), Err(Box::new(Refusal::TooLarge)));
+        assert_eq!(ceil_div(7, 0), Err(Box::new(Refusal::ZeroDivision)));
         assert_eq!(lcm(64, 256), Ok(256));
     }
 }

@@ -156,7 +156,7 @@ proptest! {
                 loud.trace.clear();
                 prop_assert_eq!(loud, quiet);
             }
-            (Err(loud), Err(quiet)) => prop_assert_eq!(loud.refusal, quiet),
+            (Err(loud), Err(quiet)) => prop_assert_eq!(loud.refusal, *quiet),
             (loud, quiet) => prop_assert!(false, "{loud:?} {quiet:?}"),
         }
     }

@@ -20,7 +20,7 @@ pub(crate) const DEFAULT_BLOCK_SIZE: u64 = 16;
 pub(crate) fn common_block_size(
     backends: &[LayerBackend],
     around: &Surroundings,
-) -> Result<u64, Refusal> {
+) -> Result<u64, Box<Refusal>> {
     let backends = attending(backends);
     if let [backend] = backends[..] {
         return Ok(preferred(backend, around));
@@ -82,7 +82,7 @@ pub(crate) fn check_aligned(
     backends: &[LayerBackend],
     block_size: u64,
     around: &Surroundings,
-) -> Result<(), Refusal> {
+) -> Result<(), Box<Refusal>> {
     let rejecting: Vec<&str> = attending(backends)
         .into_iter()
         .filter(|backend| !takes(*backend, block_size, around))
@@ -106,7 +106,7 @@ pub(crate) fn window_block_size(
     bytes_per_token: u64,
     budget_bytes: u64,
     block_size: u64,
-) -> Result<u64, Refusal> {
+) -> Result<u64, Box<Refusal>> {
     let most = budget_bytes
         .checked_div(bytes_per_token)
         .ok_or(Refusal::ZeroDivision)?;
@@ -132,7 +132,7 @@ fn attending(backends: &[LayerBackend]) -> Vec<LayerBackend> {
         .collect()
 }
 
-fn raise(text: String) -> Refusal {
+fn raise(text: String) -> Box<Refusal> {
     Refusal::raised(Stage::Specs, "ValueError", text)
 }
 

@@ -16,7 +16,7 @@ pub(crate) fn customize(
     backend: LayerBackend,
     spec: LayerSpec,
     arch: Arch,
-) -> Result<LayerSpec, Refusal> {
+) -> Result<LayerSpec, Box<Refusal>> {
     if spec.kind == SpecKind::Mamba {
         return Ok(spec);
     }
@@ -42,7 +42,7 @@ pub(crate) fn pack(
     backend: LayerBackend,
     spec: LayerSpec,
     arch: Arch,
-) -> Result<LayerSpec, Refusal> {
+) -> Result<LayerSpec, Box<Refusal>> {
     match backend {
         LayerBackend::Selected(backend) | LayerBackend::ChunkedLocal(backend) => {
             pack_selected(backend, spec, arch)
@@ -51,7 +51,7 @@ pub(crate) fn pack(
     }
 }
 
-fn pack_selected(backend: B, spec: LayerSpec, arch: Arch) -> Result<LayerSpec, Refusal> {
+fn pack_selected(backend: B, spec: LayerSpec, arch: Arch) -> Result<LayerSpec, Box<Refusal>> {
     match backend {
         B::Flashinfer => nvfp4(spec),
         B::TritonFlashAttn => composite(B::FlashAttn, spec, arch),
@@ -116,18 +116,18 @@ fn pack_selected(backend: B, spec: LayerSpec, arch: Arch) -> Result<LayerSpec, R
     }
 }
 
-fn assertion(text: &str) -> Refusal {
+fn assertion(text: &str) -> Box<Refusal> {
     Refusal::raised(Stage::Specs, "AssertionError", text)
 }
 
-fn value_error(text: String) -> Refusal {
+fn value_error(text: String) -> Box<Refusal> {
     Refusal::raised(Stage::Specs, "ValueError", text)
 }
 
 /// Sparse kernels read rows, some in pages of so many: blocks must be whole
 /// pages apart. Mirrors `vllm/v1/attention/backends/mla/sparse_utils.py`
 /// `align_blocks_to_rows`.
-fn whole_rows(spec: LayerSpec, rows: u64) -> Result<LayerSpec, Refusal> {
+fn whole_rows(spec: LayerSpec, rows: u64) -> Result<LayerSpec, Box<Refusal>> {
     Ok(LayerSpec {
         stride: StrideAlignment::Bytes(mul(rows, spec.slot_bytes()?)?),
         ..spec
@@ -137,7 +137,7 @@ fn whole_rows(spec: LayerSpec, rows: u64) -> Result<LayerSpec, Refusal> {
 /// K and V of a head apart, each packed fp4 with an fp8 scale per 16.
 /// Mirrors `vllm/v1/attention/backends/flashinfer.py` `FlashInferBackend.customize_spec`
 /// and `vllm/utils/torch_utils.py` `nvfp4_kv_cache_full_dim`.
-fn nvfp4(spec: LayerSpec) -> Result<LayerSpec, Refusal> {
+fn nvfp4(spec: LayerSpec) -> Result<LayerSpec, Box<Refusal>> {
     if spec.state_content_bytes.is_some() || spec.kv_quant_mode != KvQuantMode::Nvfp4 {
         return Ok(spec);
     }
@@ -157,7 +157,7 @@ fn nvfp4(spec: LayerSpec) -> Result<LayerSpec, Refusal> {
 /// Two float32 scales behind each head's data.
 /// Mirrors `vllm/v1/attention/backends/triton_attn.py` and
 /// `vllm/model_executor/layers/attention/mla_attention.py` `customize_spec`.
-fn per_token_head(spec: LayerSpec) -> Result<LayerSpec, Refusal> {
+fn per_token_head(spec: LayerSpec) -> Result<LayerSpec, Box<Refusal>> {
     const SCALES_BYTES: u64 = 2 * 4;
     let elements_per_byte = match spec.kv_quant_mode {
         KvQuantMode::Int8PerTokenHead | KvQuantMode::Fp8PerTokenHead => 1,
@@ -190,7 +190,7 @@ fn per_token_head(spec: LayerSpec) -> Result<LayerSpec, Refusal> {
 
 /// Both halves must store rows alike.
 /// Mirrors `vllm/v1/attention/backends/composite.py` `customize_spec`.
-fn composite(causal: B, spec: LayerSpec, arch: Arch) -> Result<LayerSpec, Refusal> {
+fn composite(causal: B, spec: LayerSpec, arch: Arch) -> Result<LayerSpec, Box<Refusal>> {
     let general = per_token_head(spec)?;
     if general != pack_selected(causal, spec, arch)? {
         return Err(value_error(
@@ -204,7 +204,7 @@ fn composite(causal: B, spec: LayerSpec, arch: Arch) -> Result<LayerSpec, Refusa
 /// Mirrors `vllm/v1/attention/backends/turboquant_attn.py` `customize_spec` and
 /// `vllm/model_executor/layers/quantization/turboquant/config.py`
 /// `TurboQuantConfig.slot_size_aligned`.
-fn turboquant(spec: LayerSpec) -> Result<LayerSpec, Refusal> {
+fn turboquant(spec: LayerSpec) -> Result<LayerSpec, Box<Refusal>> {
     // a float16 norm behind K, a scale and a zero point behind V
     const KEY_NORM_BYTES: u64 = 2;
     const VALUE_SCALES_BYTES: u64 = 4;
@@ -241,7 +241,7 @@ fn turboquant(spec: LayerSpec) -> Result<LayerSpec, Refusal> {
 /// FP4 codes and a scale per 32, of K and of V.
 /// Mirrors `vllm/v1/attention/backends/ultraquant_attn.py` `customize_spec` and
 /// `vllm/v1/attention/ops/ultraquant/format.py` `slot_size`.
-fn ultraquant(spec: LayerSpec) -> Result<LayerSpec, Refusal> {
+fn ultraquant(spec: LayerSpec) -> Result<LayerSpec, Box<Refusal>> {
     const GROUP: u64 = 32;
     if spec.state_content_bytes.is_some() || spec.kv_quant_mode != KvQuantMode::Ultraquant4bit {
         return Ok(spec);
@@ -265,7 +265,7 @@ fn ultraquant(spec: LayerSpec) -> Result<LayerSpec, Refusal> {
 
 /// A plane of K and a plane of V, each over all heads.
 /// Mirrors `vllm/v1/attention/backends/b12x.py` `customize_spec`.
-fn b12x(spec: LayerSpec) -> Result<LayerSpec, Refusal> {
+fn b12x(spec: LayerSpec) -> Result<LayerSpec, Box<Refusal>> {
     if spec.state_content_bytes.is_some() {
         return Ok(spec);
     }

@@ -72,7 +72,7 @@ pub(crate) fn select(
     capability: ComputeCapability,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
-) -> Result<Implementation, Refusal> {
+) -> Result<Implementation, Box<Refusal>> {
     let by_arch = match arch {
         Arch::Sm90 | Arch::Sm100 => Implementation::FlashMla,
         Arch::Sm120 => Implementation::FlashInferSm120,
@@ -81,7 +81,7 @@ pub(crate) fn select(
         Some(
             backend @ (AttentionBackend::FlashinferMlaSparse
             | AttentionBackend::FlashinferMlaSparseSm120),
-        ) => return Err(Refusal::NotADeepseekV4Backend(backend.as_str())),
+        ) => return Err(Box::new(Refusal::NotADeepseekV4Backend(backend.as_str()))),
         Some(AttentionBackend::FlashinferMlaSparseDsv4) => match arch {
             Arch::Sm90 | Arch::Sm100 => Implementation::FlashInfer,
             Arch::Sm120 => Implementation::FlashInferSm120,
@@ -131,7 +131,11 @@ pub(crate) fn select(
 }
 
 /// The kernels' head counts; too many heads on one rank are refused.
-fn pad_heads(implementation: Implementation, heads: u64, trace: &mut Trace) -> Result<(), Refusal> {
+fn pad_heads(
+    implementation: Implementation,
+    heads: u64,
+    trace: &mut Trace,
+) -> Result<(), Box<Refusal>> {
     let (file, padded) = match implementation {
         Implementation::FlashMla => {
             if heads > FLASHMLA_MOST_HEADS {

@@ -89,7 +89,7 @@ pub(super) const fn declared(
 pub(crate) fn layout_candidates(
     backends: &[LayerBackend],
     arch: Arch,
-) -> Result<Vec<KvCacheLayout>, Refusal> {
+) -> Result<Vec<KvCacheLayout>, Box<Refusal>> {
     let sets: Vec<&[KvCacheLayout]> = backends
         .iter()
         .filter_map(|backend| declared(*backend, arch))

@@ -27,7 +27,7 @@ use crate::release::Profile;
 impl AttentionBackend {
     /// Reads `--attention-backend`; `None` is automatic.
     /// Mirrors `vllm/config/attention.py` `AttentionConfig.validate_backend_before`.
-    pub(crate) fn parse(name: &str, profile: &Profile) -> Result<Option<Self>, Refusal> {
+    pub(crate) fn parse(name: &str, profile: &Profile) -> Result<Option<Self>, Box<Refusal>> {
         // Unicode's case tables would be a fifteenth of the page
         if !name.is_ascii() {
             return Err(Refusal::not_modelled(

@@ -121,7 +121,7 @@ pub(crate) fn select(
     asked: Option<B>,
     selection: &Selection,
     around: &Surroundings,
-) -> Result<B, Refusal> {
+) -> Result<B, Box<Refusal>> {
     if let Some(backend) = asked {
         return as_asked(backend, selection, around);
     }
@@ -143,7 +143,7 @@ pub(crate) fn select(
 }
 
 /// `--attention-backend`: no other is tried.
-fn as_asked(backend: B, selection: &Selection, around: &Surroundings) -> Result<B, Refusal> {
+fn as_asked(backend: B, selection: &Selection, around: &Surroundings) -> Result<B, Box<Refusal>> {
     let reasons = match table::entry(backend) {
         Entry::Class(row) => {
             let reasons = objections(backend, &row, selection, around)?;
@@ -174,7 +174,7 @@ fn as_asked(backend: B, selection: &Selection, around: &Surroundings) -> Result<
     )))
 }
 
-fn raise(text: String) -> Refusal {
+fn raise(text: String) -> Box<Refusal> {
     Refusal::raised(Stage::Model, "ValueError", text)
 }
 
@@ -185,7 +185,7 @@ fn objections(
     row: &Row,
     selection: &Selection,
     around: &Surroundings,
-) -> Result<Vec<Cow<'static, str>>, Refusal> {
+) -> Result<Vec<Cow<'static, str>>, Box<Refusal>> {
     let takes_block = selection
         .block_size
         .is_none_or(|size| kernel_block::takes(LayerBackend::Selected(backend), size, around));

@@ -11,7 +11,7 @@ use crate::release::{Profile, UnknownDtype};
 use crate::request::Request;
 use crate::value::Value;
 
-pub(super) fn invalid(message: impl Into<String>) -> Refusal {
+pub(super) fn invalid(message: impl Into<String>) -> Box<Refusal> {
     Refusal::raised(Stage::Config, "ValidationError", message)
 }
 
@@ -22,7 +22,7 @@ pub(super) fn check_class(
     args: &EngineArgs,
     fields: &[Flag],
     mut bound: impl FnMut(Flag, &mut FieldErrors),
-) -> Result<(), Refusal> {
+) -> Result<(), Box<Refusal>> {
     let mut errors = FieldErrors::new(class);
     for flag in fields {
         match args.wrong.iter().find(|wrong| wrong.flag == *flag) {
@@ -84,7 +84,7 @@ const MODEL_DTYPES: [&str; 6] = ["auto", "half", "float16", "bfloat16", "float",
 
 /// Bounds and choices of `vllm/config/model.py` `ModelConfig`, before it opens
 /// config.json.
-pub(crate) fn model_fields(args: &EngineArgs) -> Result<(), Refusal> {
+pub(crate) fn model_fields(args: &EngineArgs) -> Result<(), Box<Refusal>> {
     let fields = [
         Flag::Dtype,
         Flag::MaxModelLen,
@@ -109,7 +109,7 @@ pub(crate) fn model_fields(args: &EngineArgs) -> Result<(), Refusal> {
 
 /// `--dtype`, or the model's own; float32 is run as bfloat16 unless asked for.
 /// Mirrors `vllm/config/model.py` `_get_and_verify_dtype`.
-pub(super) fn model_dtype(args: &EngineArgs, model: &Common) -> Result<ModelDtype, Refusal> {
+pub(super) fn model_dtype(args: &EngineArgs, model: &Common) -> Result<ModelDtype, Box<Refusal>> {
     if let Some(dtype) = args.dtype.as_deref().and_then(ModelDtype::parse) {
         return Ok(dtype);
     }
@@ -124,12 +124,12 @@ pub(super) fn model_dtype(args: &EngineArgs, model: &Common) -> Result<ModelDtyp
 }
 
 /// Bounds of `vllm/config/cache.py` `CacheConfig`.
-pub(super) fn cache_fields(args: &EngineArgs) -> Result<(), Refusal> {
+pub(super) fn cache_fields(args: &EngineArgs) -> Result<(), Box<Refusal>> {
     let utilization = args.gpu_memory_utilization;
     if utilization.is_some_and(|fraction| !fraction.is_finite()) {
-        return Err(Refusal::BadCase(
+        return Err(Box::new(Refusal::BadCase(
             "gpu_memory_utilization: expected a finite number".into(),
-        ));
+        )));
     }
     let fields = [
         Flag::BlockSize,
@@ -232,7 +232,7 @@ impl StateDtype {
 }
 
 /// Mirrors `vllm/config/vllm.py` `VllmConfig.validate_mamba_block_size`.
-pub(super) fn mamba_block_size(args: &EngineArgs, max_model_len: u64) -> Result<(), Refusal> {
+pub(super) fn mamba_block_size(args: &EngineArgs, max_model_len: u64) -> Result<(), Box<Refusal>> {
     let differs = args
         .mamba_block_size
         .is_some_and(|size| u64::try_from(size) != Ok(max_model_len));
@@ -247,7 +247,7 @@ pub(super) fn mamba_block_size(args: &EngineArgs, max_model_len: u64) -> Result<
 /// Whether windows are to be kept as if they were full attention: chunks may
 /// only have blocks of their own where the environment allows it.
 /// Mirrors `vllm/config/vllm.py` `VllmConfig.__post_init__`.
-pub(super) fn hybrid_manager_off(request: &Request, model: &Common) -> Result<bool, Refusal> {
+pub(super) fn hybrid_manager_off(request: &Request, model: &Common) -> Result<bool, Box<Refusal>> {
     let must = model.attention_chunk_size.is_some() && request.env.hybrid_chunks_disallowed;
     match request.args.disable_hybrid_kv_cache_manager {
         None => Ok(must),
@@ -261,7 +261,10 @@ pub(super) fn hybrid_manager_off(request: &Request, model: &Common) -> Result<bo
 }
 
 /// The spelling, as the parser or `CacheConfig._validate_cache_dtype` takes it.
-pub(super) fn cache_dtype(args: &EngineArgs, profile: &Profile) -> Result<CacheDtype, Refusal> {
+pub(super) fn cache_dtype(
+    args: &EngineArgs,
+    profile: &Profile,
+) -> Result<CacheDtype, Box<Refusal>> {
     let asked = args.kv_cache_dtype.as_deref().unwrap_or("auto");
     let known = asked
         .parse()
@@ -294,7 +297,10 @@ pub(super) fn cache_dtype(args: &EngineArgs, profile: &Profile) -> Result<CacheD
 }
 
 /// `vllm/config/scheduler.py` `SchedulerConfig`.
-pub(super) fn scheduler(args: &EngineArgs, batch: &BatchLimits) -> Result<(u64, u64), Refusal> {
+pub(super) fn scheduler(
+    args: &EngineArgs,
+    batch: &BatchLimits,
+) -> Result<(u64, u64), Box<Refusal>> {
     let fields = [
         Flag::MaxNumBatchedTokens,
         Flag::MaxNumSeqs,
@@ -331,7 +337,7 @@ pub(super) fn float_cache(
     dtype: CacheDtype,
     model: ModelDtype,
     profile: &Profile,
-) -> Result<(), Refusal> {
+) -> Result<(), Box<Refusal>> {
     let float = matches!(dtype, CacheDtype::Float16 | CacheDtype::Bfloat16);
     let model = model.as_str();
     if !profile.checks_float_clash || !float || dtype.as_str() == model {
@@ -384,7 +390,7 @@ const QUANT_METHODS: [&str; 30] = [
 ];
 
 /// Mirrors `vllm/config/model.py` `ModelConfig._verify_quantization`.
-pub(super) fn quant_method(model: &Common) -> Result<(), Refusal> {
+pub(super) fn quant_method(model: &Common) -> Result<(), Box<Refusal>> {
     match model.quant_method.as_deref() {
         Some(method) if !QUANT_METHODS.contains(&method) => Err(invalid(format!(
             "Unknown quantization method: {method}. Must be one of {}.",
@@ -396,7 +402,7 @@ pub(super) fn quant_method(model: &Common) -> Result<(), Refusal> {
 
 /// Dtypes that the quantisation takes. Mirrors `vllm/config/vllm.py`
 /// `VllmConfig._get_quantization_config`.
-pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Model) -> Result<(), Refusal> {
+pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Model) -> Result<(), Box<Refusal>> {
     match (dtype, &model.kind, model.common.quant_method.as_deref()) {
         (ModelDtype::Bfloat16 | ModelDtype::Float16, _, _) | (ModelDtype::Float32, _, None) => {
             Ok(())
@@ -416,7 +422,7 @@ pub(super) fn nvfp4_with_mla(
     dtype: CacheDtype,
     model: &Common,
     profile: &Profile,
-) -> Result<(), Refusal> {
+) -> Result<(), Box<Refusal>> {
     if !dtype.is_plain_nvfp4() || !model.use_mla {
         return Ok(());
     }

@@ -8,7 +8,10 @@ use crate::request::Request;
 /// The longest request, and whether it is to be shortened to what fits.
 /// Mirrors `vllm/config/model.py` `_get_and_verify_max_len` and
 /// `ModelConfig.validate_model_config_after`.
-pub(super) fn max_model_len(request: &Request, model: &Common) -> Result<(u64, bool), Refusal> {
+pub(super) fn max_model_len(
+    request: &Request,
+    model: &Common,
+) -> Result<(u64, bool), Box<Refusal>> {
     let profile = request.release.profile();
     let window = model
         .sliding_window

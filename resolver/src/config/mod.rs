@@ -78,7 +78,7 @@ pub(crate) fn build(
     request: &Request,
     model: &Model,
     trace: &mut Trace,
-) -> Result<EngineConfig, Refusal> {
+) -> Result<EngineConfig, Box<Refusal>> {
     let args = &request.args;
     let profile = request.release.profile();
 
@@ -181,7 +181,7 @@ pub(crate) fn build(
 /// `--disable-sliding-window` empties a field of the model's class, which some
 /// classes of transformers do not allow. Mirrors `vllm/config/model.py`
 /// `ModelConfig.__post_init__`.
-fn strict_window(args: &EngineArgs, model: &Model) -> Result<(), Refusal> {
+fn strict_window(args: &EngineArgs, model: &Model) -> Result<(), Box<Refusal>> {
     let strict = match &model.kind {
         Kind::Decoder(decoder) => decoder.windows == WindowSource::Strict,
         Kind::DeepseekV4(_) => false,
@@ -200,7 +200,7 @@ fn strict_window(args: &EngineArgs, model: &Model) -> Result<(), Refusal> {
 /// Packed dtypes look for the full-attention layers of a hybrid by its config's
 /// lists. Mirrors `vllm/model_executor/layers/quantization/turboquant/config.py`
 /// `TurboQuantConfig.get_boundary_skip_layers`.
-fn packed_hybrid(cache_dtype: CacheDtype, model: &Model) -> Result<(), Refusal> {
+fn packed_hybrid(cache_dtype: CacheDtype, model: &Model) -> Result<(), Box<Refusal>> {
     let listed = match &model.kind {
         Kind::Decoder(decoder) => decoder.boundary != Boundary::Unlisted,
         Kind::DeepseekV4(_) => true,
@@ -223,7 +223,7 @@ fn hook(
     model: &Model,
     request: &Request,
     trace: &mut Trace,
-) -> Result<(), Refusal> {
+) -> Result<(), Box<Refusal>> {
     let Kind::Decoder(decoder) = &model.kind else {
         return Ok(());
     };
@@ -254,7 +254,7 @@ fn hook(
 
 /// With expert parallelism each rank holds whole experts.
 /// Mirrors `vllm/model_executor/layers/fused_moe/config.py` `FusedMoEParallelConfig.make`.
-fn expert_slices(args: &EngineArgs) -> Result<u64, Refusal> {
+fn expert_slices(args: &EngineArgs) -> Result<u64, Box<Refusal>> {
     let ranks = mul(
         or_one(args.tensor_parallel_size),
         or_one(args.data_parallel_size),

@@ -10,7 +10,7 @@ use crate::model::Common;
 const NODE_GPUS: i64 = 64;
 
 /// `vllm/config/parallel.py` `ParallelConfig`.
-pub(super) fn parallel(args: &EngineArgs) -> Result<(), Refusal> {
+pub(super) fn parallel(args: &EngineArgs) -> Result<(), Box<Refusal>> {
     let fields = [
         Flag::TensorParallelSize,
         Flag::DataParallelSize,
@@ -54,7 +54,7 @@ pub(super) fn parallel(args: &EngineArgs) -> Result<(), Refusal> {
 
 /// Heads over ranks. Mirrors `vllm/config/model.py`
 /// `ModelConfig.verify_with_parallel_config`.
-pub(super) fn heads(args: &EngineArgs, model: &Common) -> Result<(), Refusal> {
+pub(super) fn heads(args: &EngineArgs, model: &Common) -> Result<(), Box<Refusal>> {
     let heads = model.num_attention_heads;
     let tensor = super::or_one(args.tensor_parallel_size);
     if !heads.is_multiple_of(tensor) {

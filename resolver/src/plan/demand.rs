@@ -45,7 +45,7 @@ impl Demand {
         spec: &LayerSpec,
         max_in_flight_tokens: u64,
         decode_context_parallel_size: u64,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, Box<Refusal>> {
         let block_size = spec.block_size;
         Ok(match spec.kind {
             SpecKind::SlidingWindow | SpecKind::SlidingWindowMla => Self::Window {
@@ -90,7 +90,7 @@ impl Demand {
     }
 
     /// Tokens after which the demand repeats; 1 if it never grows.
-    pub(crate) fn period(self) -> Result<u64, Refusal> {
+    pub(crate) fn period(self) -> Result<u64, Box<Refusal>> {
         match self {
             Self::Full { block_size, ranks } => mul(block_size, ranks),
             Self::Window { block_size, .. } | Self::Chunk { block_size, .. } => Ok(block_size),
@@ -107,7 +107,7 @@ impl Demand {
     }
 
     /// Blocks for a request of this length.
-    pub fn blocks(self, length: u64) -> Result<u64, Refusal> {
+    pub fn blocks(self, length: u64) -> Result<u64, Box<Refusal>> {
         match self {
             Self::Full { block_size, ranks } => ceil_div(ceil_div(length, ranks)?, block_size),
             // one more, for the window may begin inside a block
@@ -118,7 +118,7 @@ impl Demand {
     }
 
     /// Blocks for each further `tokens`, past every reach.
-    pub(crate) fn blocks_per(self, tokens: u64) -> Result<u64, Refusal> {
+    pub(crate) fn blocks_per(self, tokens: u64) -> Result<u64, Box<Refusal>> {
         match self {
             Self::Full { .. } => self.blocks(tokens),
             Self::Window { .. } | Self::Chunk { .. } | Self::Constant { .. } => Ok(0),

@@ -69,8 +69,8 @@ impl Group {
     pub(super) fn all_pages(
         &self,
         layers: &Layers,
-        page: impl Fn(&LayerSpec) -> Result<u64, Refusal>,
-    ) -> Result<u64, Refusal> {
+        page: impl Fn(&LayerSpec) -> Result<u64, Box<Refusal>>,
+    ) -> Result<u64, Box<Refusal>> {
         self.by_spec.iter().try_fold(0, |sum, (spec, members)| {
             add(sum, mul(page(&layers.specs[*spec])?, members.len() as u64)?)
         })
@@ -85,7 +85,7 @@ pub(super) fn split(
     config: &EngineConfig,
     profile: &Profile,
     trace: &mut Trace,
-) -> Result<Vec<Group>, Refusal> {
+) -> Result<Vec<Group>, Box<Refusal>> {
     if config.disable_hybrid_kv_cache_manager {
         paging::promote_windows(layers, profile, trace)?;
     }

@@ -41,7 +41,7 @@ pub(crate) fn plan(
     profile: &Profile,
     pool_bytes: Option<u64>,
     trace: &mut Trace,
-) -> Result<Plan, Refusal> {
+) -> Result<Plan, Box<Refusal>> {
     let groups = groups::split(layers, layout, config, profile, trace)?;
     let bytes_per_block = bytes_per_block(layers, &groups, layout, trace)?;
     let demands = demands(layers, &groups, config)?;
@@ -83,7 +83,7 @@ pub(crate) fn plan(
                     )
                 },
             );
-            Ok(Capacity {
+            Ok::<_, Box<Refusal>>(Capacity {
                 num_blocks: sized.num_blocks,
                 allocated_bytes: allocated,
                 capacity_tokens: tokens,
@@ -114,7 +114,7 @@ fn bytes_per_block(
     groups: &[Group],
     layout: KvCacheLayout,
     trace: &mut Trace,
-) -> Result<u64, Refusal> {
+) -> Result<u64, Box<Refusal>> {
     let pages = paging::page_sizes(layers)?;
     if pages.len() > 1
         && (!layout.is_block_compact() || (groups.len() > 1 && layout.is_layer_outermost()))
@@ -146,7 +146,7 @@ fn bytes_per_block(
     }
     let bytes = round_up(widest, alignment)?;
     if bytes == 0 {
-        return Err(Refusal::ZeroDivision);
+        return Err(Box::new(Refusal::ZeroDivision));
     }
     trace.step(
         Stage::Plan,
@@ -162,7 +162,7 @@ fn demands(
     layers: &Layers,
     groups: &[Group],
     config: &EngineConfig,
-) -> Result<Vec<Demand>, Refusal> {
+) -> Result<Vec<Demand>, Box<Refusal>> {
     groups
         .iter()
         .filter_map(|group| group.spec(layers))
@@ -177,15 +177,19 @@ fn demands(
 }
 
 /// What vLLM trips over when it asks each layer for its demand, in its order.
-fn check_demand(layers: &Layers, groups: &[Group], config: &EngineConfig) -> Result<(), Refusal> {
+fn check_demand(
+    layers: &Layers,
+    groups: &[Group],
+    config: &EngineConfig,
+) -> Result<(), Box<Refusal>> {
     for group in groups {
         for (spec, _) in &group.by_spec {
             let spec = &layers.specs[*spec];
             if spec.kind.is_window() && config.decode_context_parallel_size > 1 {
-                return Err(Refusal::WindowUnderDcp);
+                return Err(Box::new(Refusal::WindowUnderDcp));
             }
             if spec.page_size_bytes()? == 0 {
-                return Err(Refusal::ZeroDivision);
+                return Err(Box::new(Refusal::ZeroDivision));
             }
         }
     }
@@ -203,7 +207,7 @@ struct Figures {
 }
 
 impl Figures {
-    fn new(blocks: &Blocks) -> Result<Self, Refusal> {
+    fn new(blocks: &Blocks) -> Result<Self, Box<Refusal>> {
         let mut period = 1;
         let mut reach = 0;
         for demand in blocks.demands {
@@ -229,7 +233,7 @@ impl Figures {
     }
 }
 
-fn fixed(bytes: u64, slope: u64, periods: u64) -> Result<u64, Refusal> {
+fn fixed(bytes: u64, slope: u64, periods: u64) -> Result<u64, Box<Refusal>> {
     Ok(bytes.saturating_sub(mul(slope, periods)?))
 }
 
@@ -239,7 +243,7 @@ fn rows(
     blocks: &Blocks,
     figures: &Figures,
     max_model_len: u64,
-) -> Result<Vec<GroupRow>, Refusal> {
+) -> Result<Vec<GroupRow>, Box<Refusal>> {
     groups
         .iter()
         .zip(blocks.demands)
@@ -263,7 +267,7 @@ fn rows(
                         page_size_bytes: layers.specs[*spec].page_size_bytes()?,
                     })
                 })
-                .collect::<Result<_, Refusal>>()?;
+                .collect::<Result<_, Box<Refusal>>>()?;
             Ok(GroupRow {
                 kind: group.kind(),
                 block_size: demand.block_size(),
@@ -298,7 +302,7 @@ fn tensors(
     layout: KvCacheLayout,
     bytes_per_block: u64,
     num_blocks: u64,
-) -> Result<Vec<TensorRow>, Refusal> {
+) -> Result<Vec<TensorRow>, Box<Refusal>> {
     let size = mul(bytes_per_block, num_blocks)?;
     let mut rows = Vec::new();
     for (group, members) in groups.iter().enumerate() {

@@ -15,7 +15,7 @@ struct Bucket {
 }
 
 impl Bucket {
-    fn new(layers: Vec<Layer>, all: &Layers) -> Result<Self, Refusal> {
+    fn new(layers: Vec<Layer>, all: &Layers) -> Result<Self, Box<Refusal>> {
         let mut by_page: Vec<(u64, Vec<Layer>)> = Vec::new();
         for layer in &layers {
             let page = all.spec(*layer).page_size_bytes()?;
@@ -41,7 +41,7 @@ impl Bucket {
     }
 
     /// Bytes of the widest of the `groups` groups that it splits into.
-    fn widest(&self, groups: u64) -> Result<u64, Refusal> {
+    fn widest(&self, groups: u64) -> Result<u64, Box<Refusal>> {
         self.by_page.iter().try_fold(0, |sum, (page, layers)| {
             add(sum, mul(ceil_div(layers.len() as u64, groups)?, *page)?)
         })
@@ -70,7 +70,7 @@ impl Bucket {
 }
 
 /// Packs layers of several types into groups that fit one block.
-pub(super) fn pack(layers: &Layers, profile: &Profile) -> Result<Vec<Group>, Refusal> {
+pub(super) fn pack(layers: &Layers, profile: &Profile) -> Result<Vec<Group>, Box<Refusal>> {
     let buckets = buckets(layers)?;
 
     // Balanced buckets of several page sizes stay whole, so the longest of them
@@ -124,7 +124,7 @@ pub(super) fn pack(layers: &Layers, profile: &Profile) -> Result<Vec<Group>, Ref
 }
 
 /// Each layer joins the first bucket of its type.
-fn buckets(layers: &Layers) -> Result<Vec<Bucket>, Refusal> {
+fn buckets(layers: &Layers) -> Result<Vec<Bucket>, Box<Refusal>> {
     let mut buckets: Vec<Vec<Layer>> = Vec::new();
     for layer in &layers.list {
         let spec = layers.spec(*layer);

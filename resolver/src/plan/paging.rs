@@ -10,7 +10,7 @@ use crate::trace::Trace;
 use crate::units::{ceil_div, mul};
 
 /// The distinct page sizes in bytes.
-pub(super) fn page_sizes(layers: &Layers) -> Result<BTreeSet<u64>, Refusal> {
+pub(super) fn page_sizes(layers: &Layers) -> Result<BTreeSet<u64>, Box<Refusal>> {
     layers
         .specs
         .iter()
@@ -20,7 +20,7 @@ pub(super) fn page_sizes(layers: &Layers) -> Result<BTreeSet<u64>, Refusal> {
 
 /// Brings all pages to one size and splits the layers into groups of as many
 /// layers each.
-pub(super) fn by_page(layers: &mut Layers) -> Result<Vec<Group>, Refusal> {
+pub(super) fn by_page(layers: &mut Layers) -> Result<Vec<Group>, Box<Refusal>> {
     let Some(unified) = unified(layers)? else {
         // MLA beside plain windows: those are allocated for every token instead
         promote(layers)?;
@@ -49,7 +49,7 @@ pub(super) fn by_page(layers: &mut Layers) -> Result<Vec<Group>, Refusal> {
 
 /// Layers that one spec can stand for, each lot joining the first that takes it.
 /// Mirrors `_get_kv_cache_groups_uniform_page_size`.
-fn buckets(layers: &Layers) -> Result<Vec<(LayerSpec, Vec<Layer>)>, Refusal> {
+fn buckets(layers: &Layers) -> Result<Vec<(LayerSpec, Vec<Layer>)>, Box<Refusal>> {
     let mut lots: Vec<(Vec<&LayerSpec>, Vec<Layer>)> = Vec::new();
     for (index, spec) in layers.specs.iter().enumerate() {
         let members = layers.list.iter().filter(|layer| layer.spec == index);
@@ -75,7 +75,7 @@ fn buckets(layers: &Layers) -> Result<Vec<(LayerSpec, Vec<Layer>)>, Refusal> {
 /// Every spec with the largest page, if it can be had; `None` where MLA pages
 /// would have to be padded and windows can be promoted instead.
 /// Mirrors `unify_kv_cache_spec_page_size`.
-fn unified(layers: &Layers) -> Result<Option<Vec<LayerSpec>>, Refusal> {
+fn unified(layers: &Layers) -> Result<Option<Vec<LayerSpec>>, Box<Refusal>> {
     let most = page_sizes(layers)?.last().copied().unwrap_or_default();
     let mut specs = Vec::with_capacity(layers.specs.len());
     for spec in &layers.specs {
@@ -90,7 +90,7 @@ fn unified(layers: &Layers) -> Result<Option<Vec<LayerSpec>>, Refusal> {
                 return Err(Refusal::raised(Stage::Plan, "AssertionError", ""));
             }
         } else if page == 0 {
-            return Err(Refusal::ZeroDivision);
+            return Err(Box::new(Refusal::ZeroDivision));
         } else if spec.kind == SpecKind::MlaAttention {
             let promotable = layers.specs.iter().all(|spec| {
                 !matches!(
@@ -114,7 +114,7 @@ fn unified(layers: &Layers) -> Result<Option<Vec<LayerSpec>>, Refusal> {
     Ok(Some(specs))
 }
 
-fn mla_page(layers: &Layers) -> Refusal {
+fn mla_page(layers: &Layers) -> Box<Refusal> {
     let first = layers
         .list
         .iter()
@@ -136,7 +136,7 @@ pub(super) fn promote_windows(
     layers: &mut Layers,
     profile: &Profile,
     trace: &mut Trace,
-) -> Result<(), Refusal> {
+) -> Result<(), Box<Refusal>> {
     let specs: Vec<&LayerSpec> = layers.specs.iter().collect();
     if LayerSpec::merge(&specs)?.is_some() || groups::one_type(layers) {
         return Ok(());
@@ -147,7 +147,7 @@ pub(super) fn promote_windows(
         .iter()
         .any(|spec| spec.kind == SpecKind::SlidingWindowMla);
     if let (true, true, Some(field)) = (has_full, packed_windows, profile.promotion_fails_on) {
-        return Err(Refusal::PromotedSpecField(field));
+        return Err(Box::new(Refusal::PromotedSpecField(field)));
     }
     promote(layers)?;
     let specs: Vec<&LayerSpec> = layers.specs.iter().collect();
@@ -165,7 +165,7 @@ pub(super) fn promote_windows(
 }
 
 /// Mirrors `_promote_local_kv_cache_specs`.
-fn promote(layers: &mut Layers) -> Result<(), Refusal> {
+fn promote(layers: &mut Layers) -> Result<(), Box<Refusal>> {
     let full: BTreeSet<u64> = layers
         .specs
         .iter()

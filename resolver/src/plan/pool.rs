@@ -18,21 +18,22 @@ pub(super) struct Blocks<'a> {
 
 impl Blocks<'_> {
     /// Blocks of all groups for one request.
-    pub fn per_request(&self, length: u64) -> Result<u64, Refusal> {
+    pub fn per_request(&self, length: u64) -> Result<u64, Box<Refusal>> {
         self.demands
             .iter()
             .try_fold(0, |sum, demand| add(sum, demand.blocks(length)?))
     }
 
     /// Bytes of one request. Mirrors `_max_memory_usage_bytes_from_groups`.
-    pub fn request_bytes(&self, length: u64) -> Result<u64, Refusal> {
+    pub fn request_bytes(&self, length: u64) -> Result<u64, Box<Refusal>> {
         mul(self.per_request(length)?, self.bytes_per_block)
     }
 
     /// The longest request up to `most` tokens that fits; 0 if none does.
     /// Mirrors `_estimate_max_model_len_from_groups`.
-    pub fn longest(&self, available: i128, most: u64) -> Result<u64, Refusal> {
-        let fits = |length| Ok(i128::from(self.request_bytes(length)?) <= available);
+    pub fn longest(&self, available: i128, most: u64) -> Result<u64, Box<Refusal>> {
+        let fits =
+            |length| Ok::<_, Box<Refusal>>(i128::from(self.request_bytes(length)?) <= available);
         if !fits(1)? {
             return Ok(0);
         }
@@ -64,7 +65,7 @@ pub(super) fn size(
     blocks: &Blocks,
     pool_bytes: u64,
     trace: &mut Trace,
-) -> Result<Sized, Refusal> {
+) -> Result<Sized, Box<Refusal>> {
     let block = i128::from(blocks.bytes_per_block);
     let pool = match config.num_gpu_blocks_override {
         Some(count) => {
@@ -82,7 +83,7 @@ pub(super) fn size(
     if config.auto_fit {
         let longest = blocks.longest(usable, max_model_len)?;
         if longest == 0 {
-            return Err(Refusal::NothingToAutoFit);
+            return Err(Box::new(Refusal::NothingToAutoFit));
         }
         trace.step(Stage::Plan, FILE, "_auto_fit_max_model_len", || {
             if longest >= max_model_len {
@@ -94,16 +95,16 @@ pub(super) fn size(
         max_model_len = longest;
     }
     if usable <= 0 {
-        return Err(Refusal::NoMemory);
+        return Err(Box::new(Refusal::NoMemory));
     }
     let needed = blocks.request_bytes(max_model_len)?;
     if i128::from(needed) > usable {
-        return Err(Refusal::RequestDoesNotFit {
+        return Err(Box::new(Refusal::RequestDoesNotFit {
             max_model_len,
             needed_bytes: needed,
             available_bytes: usable,
             estimated_max_len: blocks.longest(usable, max_model_len)?,
-        });
+        }));
     }
     let num_blocks = match config.num_gpu_blocks_override {
         Some(count) => u64::try_from(count).map_err(|_| Refusal::NoMemory)?,

@@ -60,14 +60,14 @@ pub(crate) fn resolve_dtype(
     implementation: Implementation,
     profile: &Profile,
     trace: &mut Trace,
-) -> Result<ResolvedDtype, Refusal> {
+) -> Result<ResolvedDtype, Box<Refusal>> {
     let resolved = if implementation.packs_rows() {
         let fp8 = match profile.packed_dtype_rule {
             PackedDtypeRule::AssertFp8 if asked.is_fp8_spelling() => asked,
-            PackedDtypeRule::AssertFp8 => return Err(Refusal::PackedAssertsFp8(asked)),
+            PackedDtypeRule::AssertFp8 => return Err(Box::new(Refusal::PackedAssertsFp8(asked))),
             PackedDtypeRule::AutoIsFp8 if asked == CacheDtype::Auto => CacheDtype::Fp8,
             PackedDtypeRule::AutoIsFp8 if asked.is_fp8_spelling() => asked,
-            PackedDtypeRule::AutoIsFp8 => return Err(Refusal::PackedNeedsFp8(asked)),
+            PackedDtypeRule::AutoIsFp8 => return Err(Box::new(Refusal::PackedNeedsFp8(asked))),
         };
         trace.step(
             Stage::Model,
@@ -122,7 +122,7 @@ pub(crate) fn layers(
     block_size: u64,
     profile: &Profile,
     trace: &mut Trace,
-) -> Result<Layers, Refusal> {
+) -> Result<Layers, Box<Refusal>> {
     let shapes = Shapes::new(model, resolved, block_size, profile)?;
     let mut layers = Layers::new("model.layers");
     for (index, compression) in (0_u32..).zip(&model.layers) {
@@ -187,7 +187,7 @@ impl Shapes {
         resolved: ResolvedDtype,
         block_size: u64,
         profile: &Profile,
-    ) -> Result<Self, Refusal> {
+    ) -> Result<Self, Box<Refusal>> {
         // a plain-row backend that is asked for fp8_ds_mla gets packed slots all the same
         let packed = resolved.cache_dtype == CacheDtype::Fp8DsMla;
         let alignment = if packed {

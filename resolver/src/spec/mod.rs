@@ -261,7 +261,7 @@ impl LayerSpec {
     }
 
     /// Bytes of one stored state of one head.
-    pub fn slot_bytes(&self) -> Result<u64, Refusal> {
+    pub fn slot_bytes(&self) -> Result<u64, Box<Refusal>> {
         match (self.mamba, self.state_content_bytes) {
             (Some(states), _) => Ok(states.state_bytes),
             (None, Some(bytes)) => Ok(bytes),
@@ -273,7 +273,7 @@ impl LayerSpec {
     }
 
     /// Bytes of the states alone.
-    pub fn unpadded_page_size_bytes(&self) -> Result<u64, Refusal> {
+    pub fn unpadded_page_size_bytes(&self) -> Result<u64, Box<Refusal>> {
         mul(
             mul(self.num_heads(), self.num_states())?,
             self.slot_bytes()?,
@@ -281,7 +281,7 @@ impl LayerSpec {
     }
 
     /// Bytes of a page as it is laid out.
-    pub fn page_size_bytes(&self) -> Result<u64, Refusal> {
+    pub fn page_size_bytes(&self) -> Result<u64, Box<Refusal>> {
         match self.page_size_padded {
             Some(padded) => Ok(padded),
             None => self.unpadded_page_size_bytes(),
@@ -290,7 +290,7 @@ impl LayerSpec {
 
     /// The spec with its page padded to its alignment, as its constructor
     /// leaves it. Mirrors `_apply_alignment_padding`.
-    pub fn aligned(mut self) -> Result<Self, Refusal> {
+    pub fn aligned(mut self) -> Result<Self, Box<Refusal>> {
         if let Some(alignment) = self.alignment {
             let unpadded = self.unpadded_page_size_bytes()?;
             let padded = round_up(unpadded, alignment)?;
@@ -303,7 +303,7 @@ impl LayerSpec {
 
     /// Bytes that the stride between blocks must be a multiple of.
     /// Mirrors `KVCacheSpec.get_block_stride_alignment`.
-    pub fn block_stride_alignment(&self) -> Result<u64, Refusal> {
+    pub fn block_stride_alignment(&self) -> Result<u64, Box<Refusal>> {
         let kernel = match self.stride {
             StrideAlignment::None => return Ok(1),
             StrideAlignment::Bytes(bytes) => return Ok(bytes.max(1)),
@@ -322,7 +322,7 @@ impl LayerSpec {
 
     /// The page with the padding that its stride asks for, where each layer
     /// has a region of its own.
-    pub fn padded_page_bytes(&self) -> Result<u64, Refusal> {
+    pub fn padded_page_bytes(&self) -> Result<u64, Box<Refusal>> {
         round_up(self.page_size_bytes()?, self.block_stride_alignment()?)
     }
 
@@ -353,7 +353,7 @@ impl LayerSpec {
 
     /// The one spec of layers that need not be told apart, if these are such;
     /// `Err` where vLLM stops. Mirrors the classes' `merge`.
-    pub fn merge(specs: &[&Self]) -> Result<Option<Self>, Refusal> {
+    pub fn merge(specs: &[&Self]) -> Result<Option<Self>, Box<Refusal>> {
         let Some((first, rest)) = specs.split_first() else {
             return Ok(None);
         };
@@ -380,7 +380,7 @@ impl LayerSpec {
 }
 
 /// Mirrors `FullAttentionSpec.merge_window_sizes`.
-fn one_size(a: Option<u64>, b: Option<u64>) -> Result<Option<u64>, Refusal> {
+fn one_size(a: Option<u64>, b: Option<u64>) -> Result<Option<u64>, Box<Refusal>> {
     match (a, b) {
         (Some(a), Some(b)) if a != b => Err(Refusal::raised(
             Stage::Plan,

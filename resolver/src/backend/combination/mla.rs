@@ -138,7 +138,7 @@ fn python_number(number: Option<u64>) -> String {
 }
 
 /// A field that the class reads straight off the text config.
-fn mla_dims(backend: B, around: &Surroundings) -> Result<MlaDims, Refusal> {
+fn mla_dims(backend: B, around: &Surroundings) -> Result<MlaDims, Box<Refusal>> {
     around.mla.ok_or_else(|| {
         Refusal::not_modelled(format!(
             "{backend} on a model whose config.json has no MLA dimensions (vLLM stops on the \
@@ -153,7 +153,7 @@ pub(super) fn flashinfer_mla_sparse(
     backend: B,
     selection: &Selection,
     around: &Surroundings,
-) -> Result<Reason, Refusal> {
+) -> Result<Reason, Box<Refusal>> {
     if selection.kv_cache_dtype == D::Fp8DsMla {
         return Ok(Some(Cow::Owned(format!(
             "{backend} SM10 does not support fp8_ds_mla kv-cache dtype"
@@ -183,7 +183,7 @@ pub(super) fn flashinfer_mla_sparse(
 pub(super) fn flashinfer_mla_sparse_sm90(
     selection: &Selection,
     around: &Surroundings,
-) -> Result<Reason, Refusal> {
+) -> Result<Reason, Box<Refusal>> {
     if !selection.use_sparse {
         return Ok(say("FLASHINFER_MLA_SPARSE_SM90 requires sparse MLA"));
     }

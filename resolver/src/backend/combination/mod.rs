@@ -25,7 +25,7 @@ pub(super) fn objection(
     backend: B,
     selection: &Selection,
     around: &Surroundings,
-) -> Result<Reason, Refusal> {
+) -> Result<Reason, Box<Refusal>> {
     Ok(match backend {
         B::FlashAttn | B::FlashAttnDiffkv => plain::flash_attn(selection, around),
         // asked as if the cache were not quantised

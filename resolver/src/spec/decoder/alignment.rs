@@ -43,7 +43,7 @@ pub(super) fn block_size(
     distinct: &[LayerBackend],
     around: &Surroundings,
     trace: &mut Trace,
-) -> Result<Block, Refusal> {
+) -> Result<Block, Box<Refusal>> {
     let asking: Vec<LayerBackend> = distinct
         .iter()
         .copied()
@@ -93,7 +93,11 @@ fn state_block(context: &Context, block: u64) -> u64 {
 }
 
 /// Bytes of one token of one full-attention layer of the model's own size.
-fn token_page(context: &Context, first: LayerBackend, dtype: CacheDtype) -> Result<u64, Refusal> {
+fn token_page(
+    context: &Context,
+    first: LayerBackend,
+    dtype: CacheDtype,
+) -> Result<u64, Box<Refusal>> {
     let row = context.row_dtype(dtype);
     let mode = dtype.quant_mode();
     let tensor = context.config.tensor_parallel_size;
@@ -136,7 +140,7 @@ fn for_states(
     around: &Surroundings,
     block: &mut Block,
     trace: &mut Trace,
-) -> Result<(), Refusal> {
+) -> Result<(), Box<Refusal>> {
     let Some(first) = asking.first().copied() else {
         return Ok(());
     };
@@ -192,11 +196,11 @@ fn for_skipped(
     around: &Surroundings,
     block: &mut Block,
     trace: &mut Trace,
-) -> Result<(), Refusal> {
+) -> Result<(), Box<Refusal>> {
     let Some(first) = asking.first().copied() else {
         return Ok(());
     };
-    let page = |dtype: CacheDtype| -> Result<u64, Refusal> {
+    let page = |dtype: CacheDtype| -> Result<u64, Box<Refusal>> {
         // always as K and V, even for MLA
         let tensor = context.config.tensor_parallel_size;
         let spec = LayerSpec {

@@ -52,7 +52,7 @@ pub(super) fn choose(
     context: &Context,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
-) -> Result<Chosen, Refusal> {
+) -> Result<Chosen, Box<Refusal>> {
     let mut chosen = Chosen {
         layers: Vec::with_capacity(context.decoder.layers.len()),
         has_indexer: context.decoder.index_topk.is_some(),
@@ -98,7 +98,7 @@ impl Asked {
         concerns: &mut bool,
         notes: &mut Vec<Note>,
         trace: &mut Trace,
-    ) -> Result<(LayerBackend, CacheDtype, CacheDtype), Refusal> {
+    ) -> Result<(LayerBackend, CacheDtype, CacheDtype), Box<Refusal>> {
         match self.kind {
             LayerKind::Attention(attention) => {
                 self.attention(attention, context, concerns, notes, trace)
@@ -133,7 +133,7 @@ impl Asked {
         concerns: &mut bool,
         notes: &mut Vec<Note>,
         trace: &mut Trace,
-    ) -> Result<(LayerBackend, CacheDtype, CacheDtype), Refusal> {
+    ) -> Result<(LayerBackend, CacheDtype, CacheDtype), Box<Refusal>> {
         check_heads(attention, context.config.tensor_parallel_size)?;
         let from_checkpoint = self.cache_dtype == CacheDtype::Auto
             && context.common.auto_cache_dtype == AutoCacheDtype::FirstLayer;
@@ -195,7 +195,7 @@ impl Asked {
         cache_dtype: CacheDtype,
         context: &Context,
         trace: &mut Trace,
-    ) -> Result<LayerBackend, Refusal> {
+    ) -> Result<LayerBackend, Box<Refusal>> {
         let dtype = self.own_dtype(cache_dtype);
         let chunked = attention.chunk.is_some();
         let selection = Selection {
@@ -227,7 +227,7 @@ impl Asked {
         self,
         context: &Context,
         trace: &mut Trace,
-    ) -> Result<(LayerBackend, CacheDtype, CacheDtype), Refusal> {
+    ) -> Result<(LayerBackend, CacheDtype, CacheDtype), Box<Refusal>> {
         let Some(dims) = context.decoder.mla else {
             return Err(Refusal::not_modelled("MLA without its dimensions"));
         };
@@ -294,7 +294,7 @@ impl Asked {
         selection: &Selection,
         context: &Context,
         trace: &mut Trace,
-    ) -> Result<AttentionBackend, Refusal> {
+    ) -> Result<AttentionBackend, Box<Refusal>> {
         // Gemma 4 on SM120: no FlashAttention for both of its head sizes
         let forced = (context.decoder.dtype_hook == DtypeHook::TwoHeadSizes
             && context.arch == Arch::Sm120)
@@ -349,7 +349,7 @@ fn by_model(
     attention: Attention,
     dtype: CacheDtype,
     context: &Context,
-) -> Result<AttentionBackend, Refusal> {
+) -> Result<AttentionBackend, Box<Refusal>> {
     let around = context.surroundings(dtype);
     let shape = Shape {
         head_size: Some(attention.head_dim),
@@ -405,7 +405,7 @@ const fn declares_diffkv(backend: AttentionBackend, dtype: CacheDtype) -> bool {
     }
 }
 
-fn unknown_turboquant() -> Refusal {
+fn unknown_turboquant() -> Box<Refusal> {
     Refusal::raised(
         Stage::Model,
         "ValueError",

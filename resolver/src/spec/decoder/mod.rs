@@ -169,7 +169,7 @@ pub(crate) fn build(
     context: &Context,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
-) -> Result<Built, Refusal> {
+) -> Result<Built, Box<Refusal>> {
     weights::before_layers(context)?;
     if let Some(LayerKind::Attention(first)) = context.decoder.layers.first().map(|l| l.kind) {
         ranks::check_heads(first, context.config.tensor_parallel_size)?;

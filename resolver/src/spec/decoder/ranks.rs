@@ -5,7 +5,7 @@ use crate::error::{Refusal, Stage};
 use crate::model::decoder::{Attention, HeadSharing, Linear, LinearKernel};
 
 /// KV heads over ranks: most models assert without a word that they divide.
-pub(super) fn check_heads(attention: Attention, tensor: u64) -> Result<(), Refusal> {
+pub(super) fn check_heads(attention: Attention, tensor: u64) -> Result<(), Box<Refusal>> {
     let heads = attention.kv_heads;
     let uneven = if heads >= tensor {
         !heads.is_multiple_of(tensor)
@@ -29,12 +29,12 @@ pub(super) fn check_heads(attention: Attention, tensor: u64) -> Result<(), Refus
     }
 }
 
-fn raise(message: String) -> Refusal {
+fn raise(message: String) -> Box<Refusal> {
     Refusal::raised(Stage::Model, "AssertionError", message)
 }
 
 /// Mirrors `vllm/model_executor/layers/mamba/mamba_utils.py` `kda_state_dtype`.
-pub(super) fn check_states(linear: Linear, recurrent: StateDtype) -> Result<(), Refusal> {
+pub(super) fn check_states(linear: Linear, recurrent: StateDtype) -> Result<(), Box<Refusal>> {
     match (linear.kernel, recurrent) {
         (LinearKernel::Kda, StateDtype::Float16) => Err(Refusal::raised(
             Stage::Model,
@@ -49,7 +49,7 @@ pub(super) fn check_states(linear: Linear, recurrent: StateDtype) -> Result<(), 
 }
 
 /// What linear attention asserts of its ranks.
-pub(super) fn check_linear(linear: Linear, tensor: u64) -> Result<(), Refusal> {
+pub(super) fn check_linear(linear: Linear, tensor: u64) -> Result<(), Box<Refusal>> {
     let raise = |message| Err(raise(message));
     match linear.groups {
         Some((groups, _)) => {

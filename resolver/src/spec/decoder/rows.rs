@@ -30,7 +30,7 @@ pub(super) fn layers(
     chosen: &Chosen,
     block: &Block,
     trace: &mut Trace,
-) -> Result<(Layers, Vec<LayerBackend>), Refusal> {
+) -> Result<(Layers, Vec<LayerBackend>), Box<Refusal>> {
     let mut layers = Layers::new(context.decoder.prefix);
     // of each distinct spec, as it first appears
     let mut backends: Vec<LayerBackend> = Vec::new();
@@ -79,7 +79,7 @@ fn spec_of(
     context: &Context,
     (kind, backend, dtype): (LayerKind, LayerBackend, CacheDtype),
     block: &Block,
-) -> Result<LayerSpec, Refusal> {
+) -> Result<LayerSpec, Box<Refusal>> {
     match kind {
         LayerKind::Attention(attention) => {
             attention_spec(context, attention, backend, dtype, block)
@@ -106,7 +106,7 @@ fn attention_spec(
     backend: LayerBackend,
     dtype: CacheDtype,
     block: &Block,
-) -> Result<LayerSpec, Refusal> {
+) -> Result<LayerSpec, Box<Refusal>> {
     let tensor = context.config.tensor_parallel_size;
     let heads = attention.kv_heads / tensor;
     let (role, kind) = match (attention.window, attention.chunk) {
@@ -138,7 +138,7 @@ fn window_spec(
     spec: LayerSpec,
     backend: LayerBackend,
     block: &Block,
-) -> Result<LayerSpec, Refusal> {
+) -> Result<LayerSpec, Box<Refusal>> {
     let token = customize::customize(
         backend,
         LayerSpec {
@@ -172,7 +172,7 @@ fn mla_spec(
     backend: LayerBackend,
     dtype: CacheDtype,
     block: &Block,
-) -> Result<LayerSpec, Refusal> {
+) -> Result<LayerSpec, Box<Refusal>> {
     let row = context
         .decoder
         .mla
@@ -200,7 +200,7 @@ fn mla_spec(
 }
 
 /// Mirrors `DeepseekV32IndexerCache.get_kv_cache_spec`.
-fn indexer(context: &Context, block: &Block) -> Result<LayerSpec, Refusal> {
+fn indexer(context: &Context, block: &Block) -> Result<LayerSpec, Box<Refusal>> {
     let dim = context.decoder.index_head_dim;
     let spec = LayerSpec {
         head_size: add(dim, dim / INDEXER_QUANT_BLOCK * 4)?,
@@ -219,7 +219,7 @@ fn indexer(context: &Context, block: &Block) -> Result<LayerSpec, Refusal> {
 /// Bytes of a linear layer's states on one rank.
 /// Mirrors `vllm/model_executor/layers/mamba/mamba_utils.py` `MambaStateShapeCalculator`
 /// and `MambaStateDtypeCalculator`.
-pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Refusal> {
+pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Box<Refusal>> {
     let tensor = context.config.tensor_parallel_size;
     let config = context.config;
     let model = config.model_dtype.torch().size_bytes();
@@ -250,7 +250,11 @@ pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Refu
 }
 
 /// Mirrors `MambaBase.get_kv_cache_spec`.
-fn linear_spec(context: &Context, linear: Linear, block: &Block) -> Result<LayerSpec, Refusal> {
+fn linear_spec(
+    context: &Context,
+    linear: Linear,
+    block: &Block,
+) -> Result<LayerSpec, Box<Refusal>> {
     let caching = context.config.enable_prefix_caching;
     let checkpoints = match linear.kernel {
         LinearKernel::Gdn => u64::from(caching),

@@ -15,12 +15,12 @@ const LEAST_REFINED: u64 = 32;
 /// Ranks of a usual node, up to which the catalog's models have been built.
 const TRIED_RANKS: u64 = 8;
 
-fn assertion(message: String) -> Refusal {
+fn assertion(message: String) -> Box<Refusal> {
     Refusal::raised(Stage::Model, "AssertionError", message)
 }
 
 /// Mirrors `vllm/distributed/utils.py` `divide`.
-fn divide(whole: u64, ranks: u64) -> Result<(), Refusal> {
+fn divide(whole: u64, ranks: u64) -> Result<(), Box<Refusal>> {
     if whole.is_multiple_of(ranks) {
         Ok(())
     } else {
@@ -29,7 +29,7 @@ fn divide(whole: u64, ranks: u64) -> Result<(), Refusal> {
 }
 
 /// What is built before the layers: a vision tower, the embedding.
-pub(super) fn before_layers(context: &Context) -> Result<(), Refusal> {
+pub(super) fn before_layers(context: &Context) -> Result<(), Box<Refusal>> {
     let ranks = context.config.tensor_parallel_size;
     let weights = &context.common.weights;
     match weights.vision {
@@ -53,12 +53,12 @@ pub(super) fn before_layers(context: &Context) -> Result<(), Refusal> {
 }
 
 /// The first layer's attention.
-pub(super) fn attention(context: &Context) -> Result<(), Refusal> {
+pub(super) fn attention(context: &Context) -> Result<(), Box<Refusal>> {
     check(context, &context.common.weights.attention)
 }
 
 /// What follows it: a dense MLP, or experts.
-pub(super) fn mlp(context: &Context) -> Result<(), Refusal> {
+pub(super) fn mlp(context: &Context) -> Result<(), Box<Refusal>> {
     let weights = &context.common.weights;
     check(context, &weights.mlp)?;
     let Some(width) = weights.expert_width else {
@@ -77,7 +77,7 @@ pub(super) fn mlp(context: &Context) -> Result<(), Refusal> {
 
 /// Mirrors `vllm/model_executor/layers/quantization/utils/fp8_utils.py`
 /// `validate_fp8_block_shape`; merged columns are exempt.
-fn check(context: &Context, splits: &[Split]) -> Result<(), Refusal> {
+fn check(context: &Context, splits: &[Split]) -> Result<(), Box<Refusal>> {
     let ranks = context.config.tensor_parallel_size;
     let Some(block) = context.common.weights.fp8_block.filter(|_| ranks > 1) else {
         return Ok(());
@@ -101,7 +101,7 @@ fn check(context: &Context, splits: &[Split]) -> Result<(), Refusal> {
     Ok(())
 }
 
-fn value_error(message: String) -> Refusal {
+fn value_error(message: String) -> Box<Refusal> {
     Refusal::raised(Stage::Model, "ValueError", message)
 }
 
@@ -109,7 +109,7 @@ fn value_error(message: String) -> Refusal {
 /// ones, if there are such. Mirrors
 /// `vllm/model_executor/layers/fused_moe/oracle/fp8.py` `refine_fp8_moe_block_shape`
 /// and `fp8_utils.py` `validate_fp8_block_shape_moe`.
-fn experts(width: u64, hidden_size: u64, block: Fp8Block) -> Result<(), Refusal> {
+fn experts(width: u64, hidden_size: u64, block: Fp8Block) -> Result<(), Box<Refusal>> {
     let whole = |size| width.is_multiple_of(size);
     if whole(block.n) && whole(block.k) {
         return Ok(());

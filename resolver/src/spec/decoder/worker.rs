@@ -44,7 +44,7 @@ pub(crate) fn concerns(
     layout: KvCacheLayout,
     bytes_per_block: u64,
     notes: &mut Vec<Note>,
-) -> Result<bool, Refusal> {
+) -> Result<bool, Box<Refusal>> {
     for (spec, backend) in layers.specs.iter().zip(backends) {
         if spec.kind == SpecKind::Mamba {
             continue;
