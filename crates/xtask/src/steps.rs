@@ -86,7 +86,7 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "weight",
-        shows: "the page is within its budgets, gzipped",
+        shows: "what the page weighs, gzipped, does not grow",
         run: |workspace| {
             page::browser_tests(workspace, &[format!("tests/e2e/{}", page::WEIGHT_TEST)])
         },
