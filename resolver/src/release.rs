@@ -115,9 +115,9 @@ pub struct Profile {
     /// DeepSeek V4's packed layout and a dtype that is not fp8.
     pub packed_dtype_rule: PackedDtypeRule,
     /// A float16 or bfloat16 cache against a model of another dtype is refused
-    /// when the config is checked (since 0.31); before, it goes on to the model.
+    /// when the config is checked (since 0.33); before, it goes on to the model.
     pub checks_float_clash: bool,
-    /// A GB10 gets the batch defaults of small GPUs (since 0.31 at the latest).
+    /// A GB10 gets the batch defaults of small GPUs (since 0.33).
     pub gb10_is_small: bool,
     /// Names that `--attention-backend` takes, in the order of vLLM's enum.
     pub attention_backends: &'static [AttentionBackend],
@@ -125,16 +125,16 @@ pub struct Profile {
     /// a whole number (through 0.29); since then `max_position_embeddings`, a float.
     pub length_is_yarns: bool,
     /// With `nvfp4_ds_mla`, DeepSeek V4's window is packed even where its other
-    /// rows are plain (since 0.33 at the latest).
+    /// rows are plain (since 0.31).
     pub nvfp4_packs_window: bool,
     /// Sliding windows that no repeating pattern splits are split to fit the
-    /// block (since 0.33 at the latest); before, only Mamba states were.
+    /// block (since 0.30); before, only Mamba states were.
     pub windows_split_to_fit: bool,
     /// Blocks that are split into kernel blocks keep each of them whole
-    /// (`block_stride_alignment`, since 0.33 at the latest).
+    /// (`block_stride_alignment`, since 0.32).
     pub aligns_block_stride: bool,
     /// `--disable-hybrid-kv-cache-manager` on this family: the field that
-    /// `replace_as` passes on and the full-attention spec does not take.
+    /// `replace_as` passes on and the full-attention spec does not take (since 0.31).
     pub promotion_fails_on: Option<&'static str>,
 }
 
@@ -183,7 +183,7 @@ const V0_30_0: Profile = Profile {
     attention_backends: registry::V0_30_0,
     length_is_yarns: false,
     nvfp4_packs_window: false,
-    windows_split_to_fit: false,
+    windows_split_to_fit: true,
     aligns_block_stride: false,
     promotion_fails_on: None,
 };
