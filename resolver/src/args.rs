@@ -94,6 +94,16 @@ impl EngineArgs {
             | Flag::MambaBlockSize
             | Flag::NumGpuBlocksOverride
             | Flag::KvCacheMemoryBytes => {
+                // a JSON reader leaves integers of more than 64 bits as floats
+                if let Value::Float(number) = value
+                    && number.fract() == 0.0
+                    && number.abs() >= 2_f64.powi(63)
+                {
+                    return Err(FlagError::OutOfRange {
+                        flag: flag.name(),
+                        got: format!("{number:e}"),
+                    });
+                }
                 let number = self.lax(flag, value, lax_int(value))?;
                 let number = number
                     .map(|number| {

@@ -105,6 +105,15 @@ pub(crate) fn on_any(
                 .to_owned(),
         ));
     }
+    if request.hf_config.get_set("hf_quant_config").is_some() {
+        notes.push(Note::new(
+            "hf-quant-config",
+            "This checkpoint's quantisation lies in hf_quant_config.json beside its config.json, \
+             which is not read here: where that file names a dtype for the KV cache, vLLM takes \
+             it for auto."
+                .to_owned(),
+        ));
+    }
     if request.args.mamba_cache_mode.is_some() {
         notes.push(Note::new(
             "mamba-cache-mode",

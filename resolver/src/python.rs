@@ -70,20 +70,46 @@ pub(crate) fn lax_int(value: &Value) -> Result<i128, TypeProblem> {
     match value {
         Value::Bool(on) => Ok(i128::from(*on)),
         Value::Integer(number) => Ok(*number),
-        Value::Float(_) => value.as_integer().map_or(
+        Value::Float(number) => whole(*number).map_or(
             problem(
                 "Input should be a valid integer, got a number with a fractional part",
                 "int_from_float",
             ),
             Ok,
         ),
-        Value::String(text) => text.trim().parse().or(problem(
+        Value::String(text) => digits(text).parse().or(problem(
             "Input should be a valid integer, unable to parse string as an integer",
             "int_parsing",
         )),
         Value::Null | Value::Array(_) | Value::Object(_) => {
             problem("Input should be a valid integer", "int_type")
         }
+    }
+}
+
+/// A float that is a whole number of 64 bits.
+#[allow(clippy::cast_possible_truncation)] // bounded by the guard
+fn whole(number: f64) -> Option<i128> {
+    (number.fract() == 0.0 && number.abs() < 2_f64.powi(63)).then_some(number as i128)
+}
+
+/// `" 1_024.0"` as `1024`: pydantic looks past spaces, a fraction of zeros, and
+/// underscores between digits.
+fn digits(text: &str) -> String {
+    let text = text.trim();
+    let text = match text.split_once('.') {
+        Some((whole, zeros)) if !zeros.is_empty() && zeros.bytes().all(|b| b == b'0') => whole,
+        _ => text,
+    };
+    let parts: Vec<&str> = text.split('_').collect();
+    let is_grouped = parts.iter().all(|part| {
+        let unsigned = part.strip_prefix(['-', '+']).unwrap_or(part);
+        !part.is_empty() && unsigned.bytes().all(|byte| byte.is_ascii_digit())
+    });
+    if is_grouped {
+        parts.concat()
+    } else {
+        text.to_owned()
     }
 }
 

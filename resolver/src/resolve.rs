@@ -258,10 +258,14 @@ fn arch(request: &Request) -> Result<Arch, Box<Refusal>> {
     })
 }
 
-/// The pool: what the case says, or what the flag pins.
+/// The pool: what the case says, or what the flag pins; 0 pins nothing, for
+/// `vllm/v1/worker/gpu_worker.py` `determine_available_memory` asks for its truth.
 fn pool_bytes(request: &Request) -> Option<u64> {
     request.available_memory.or_else(|| {
-        let pinned = request.args.kv_cache_memory_bytes?;
+        let pinned = request
+            .args
+            .kv_cache_memory_bytes
+            .filter(|bytes| *bytes != 0)?;
         Some(u64::try_from(pinned).unwrap_or(0))
     })
 }

@@ -9,7 +9,7 @@ use kv_resolver::{
 };
 
 /// Config files beyond this size are not read. The largest real one has 90 kB.
-const MOST_CONFIG_BYTES: usize = 32 << 20;
+pub const MOST_CONFIG_BYTES: usize = 32 << 20;
 
 /// Memory of a GPU whose case names none, in GiB: the oracle's.
 const DEFAULT_MEM_GIB: f64 = 80.0;
@@ -44,9 +44,13 @@ fn malformed<T>(text: impl Into<String>) -> Result<T, CaseError> {
     Err(CaseError::Malformed(text.into()))
 }
 
+/// Stands for Python's `NaN` and `Infinity` between reading and [`settle`].
+const NONFINITE: &str = "\u{0}nonfinite";
+
 /// Reads JSON. Python writes `Infinity` and `NaN` into some, which are none; no
-/// rule reads such a field, so they are taken as null.
-pub fn parse_json(text: &str) -> Result<Value, CaseError> {
+/// rule reads such a field of a config.json, so there they are taken as null.
+fn parse_json(text: &str) -> Result<Value, CaseError> {
+    let text = text.trim_start_matches('\u{feff}');
     let strict = serde_json::from_str(text);
     strict
         .or_else(|error| match without_nonfinite(text) {
@@ -54,6 +58,23 @@ pub fn parse_json(text: &str) -> Result<Value, CaseError> {
             None => Err(error),
         })
         .map_err(|error| CaseError::Malformed(format!("not JSON: {error}")))
+}
+
+/// Makes numbers that are none null; whether there were any.
+fn settle(value: &mut Value) -> bool {
+    match value {
+        Value::String(text) if text == NONFINITE => {
+            *value = Value::Null;
+            true
+        }
+        Value::Array(items) => items.iter_mut().fold(false, |any, item| settle(item) | any),
+        Value::Object(entries) => entries
+            .iter_mut()
+            .fold(false, |any, (_, item)| settle(item) | any),
+        Value::Null | Value::Bool(_) | Value::Integer(_) | Value::Float(_) | Value::String(_) => {
+            false
+        }
+    }
 }
 
 /// Reads a config.json.
@@ -64,10 +85,12 @@ pub fn parse_config(text: &str) -> Result<Value, CaseError> {
             text.len()
         ));
     }
-    parse_json(text)
+    let mut config = parse_json(text)?;
+    settle(&mut config);
+    Ok(config)
 }
 
-/// The text with Python's non-finite numbers as null; `None` without any.
+/// The text with [`NONFINITE`] for Python's non-finite numbers; `None` without any.
 fn without_nonfinite(text: &str) -> Option<String> {
     let mut out = String::with_capacity(text.len());
     let mut rest = text;
@@ -78,7 +101,7 @@ fn without_nonfinite(text: &str) -> Option<String> {
             .into_iter()
             .find(|word| !in_string && rest.starts_with(word));
         if let Some(word) = word {
-            out.push_str("null");
+            out.push_str("\"\\u0000nonfinite\"");
             rest = &rest[word.len()..];
             found = true;
             continue;
@@ -98,9 +121,19 @@ fn without_nonfinite(text: &str) -> Option<String> {
 /// Reads a case: its id (null if it has none), and the request.
 pub fn parse_case(line: &str) -> (Value, Result<Request, CaseError>) {
     match parse_json(line) {
-        Ok(case @ Value::Object(_)) => {
+        Ok(Value::Object(mut entries)) => {
+            let mut wrong = None;
+            for (key, value) in &mut entries {
+                if settle(value) && key != "hf_config" {
+                    wrong = Some(key.clone());
+                }
+            }
+            let case = Value::Object(entries);
             let id = case.get("id").cloned().unwrap_or_default();
-            let request = request(&case);
+            let request = match wrong {
+                Some(key) => malformed(format!("{key}: NaN and Infinity are no JSON numbers")),
+                None => request(&case),
+            };
             (id, request)
         }
         Ok(other) => (
@@ -359,5 +392,29 @@ mod tests {
             Some("NaN \" Infinity")
         );
         assert!(parse_config("{Infinity").is_err());
+    }
+
+    #[test]
+    fn elsewhere_they_are_refused_and_never_taken_as_absent() {
+        for (case, key) in [
+            (r#"{"args":{"max_model_len":NaN}}"#, "args"),
+            (
+                r#"{"available_memory":-Infinity,"args":{}}"#,
+                "available_memory",
+            ),
+            (r#"{"available_memory":NaN,"id":NaN}"#, "id"),
+        ] {
+            let (id, request) = parse_case(case);
+            assert_eq!(id, Value::Null);
+            assert_eq!(
+                request.unwrap_err().text(),
+                format!("{key}: NaN and Infinity are no JSON numbers")
+            );
+        }
+    }
+
+    #[test]
+    fn a_byte_order_mark_is_skipped() {
+        assert!(parse_config("\u{feff}{}").is_ok());
     }
 }

@@ -4,7 +4,7 @@
 mod case;
 mod result;
 
-pub use case::{CaseError, parse_case, parse_config, parse_json};
+pub use case::{CaseError, MOST_CONFIG_BYTES, parse_case, parse_config};
 pub use result::{result_json, result_value};
 
 use kv_resolver::{Outcome, Refusal, Resolution, StartupError, Value, resolve};

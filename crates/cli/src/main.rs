@@ -1,6 +1,7 @@
 //! `kvx`: the resolver on the command line.
 
 mod lines;
+mod options;
 mod render;
 mod show;
 
@@ -74,14 +75,14 @@ fn command() -> Command {
                         .help("Cases, one a line; standard input without it or with -"),
                 ),
         )
-        .subcommand(show::command())
+        .subcommand(options::command())
         .subcommand(Command::new("gpus").about("List the GPUs of the catalog"))
         .subcommand(Command::new("models").about("List the models of the catalog"))
         .subcommand(Command::new("releases").about("List the vLLM releases that are modelled"))
 }
 
 fn main() -> ExitCode {
-    let arguments = show::normalise(std::env::args_os());
+    let arguments = options::normalise(std::env::args_os());
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
         Err(error) => {
@@ -130,10 +131,19 @@ fn gpus() -> String {
             gpu.key,
             &gpu.capability.to_string(),
             &gpu.nvml_total_mib.to_string(),
-            &format!("{}{inferred}", gpu.name),
+            &format!("{}{inferred}{}", gpu.name, also(gpu.aliases)),
         )
     }));
     listing(&lines)
+}
+
+/// Shorter keys, for the end of a line.
+fn also(aliases: &[&str]) -> String {
+    if aliases.is_empty() {
+        String::new()
+    } else {
+        format!("; also {}", aliases.join(", "))
+    }
 }
 
 fn models() -> String {
@@ -141,7 +151,14 @@ fn models() -> String {
 }
 
 fn releases() -> String {
-    listing(&Release::ALL.map(Release::version))
+    listing(&Release::ALL.map(|release| {
+        let families = if release.profile().models_all_families {
+            "every family in docs/architectures.md"
+        } else {
+            "DeepSeek V4"
+        };
+        format!("{:<9}{families}", release.version())
+    }))
 }
 
 fn listing<T: AsRef<str>>(lines: &[T]) -> String {

@@ -40,6 +40,11 @@ fn resolved(out: &mut String, r: &Resolution) {
     let _ = writeln!(out);
     if let Some(capacity) = &r.capacity {
         let _ = writeln!(out, "  INFO {}\n", capacity.log_line);
+    } else {
+        let hint = "Memory is not checked: --pool SIZE, what is left for the KV cache on each GPU, \
+                    tells whether it fits.";
+        wrap(out, hint, "  ");
+        out.push('\n');
     }
     let row = |out: &mut String, name: &str, value: String| {
         let _ = writeln!(out, "  {name:<26}{value}");
@@ -71,10 +76,15 @@ fn resolved(out: &mut String, r: &Resolution) {
         "one more token",
         format!("{} B", r.marginal_bytes_per_token),
     );
+    let shorter = if r.fixed_bytes_per_request > r.request_bytes {
+        ", once it outgrows its windows"
+    } else {
+        ""
+    };
     row(
         out,
         "every request, fixed",
-        bytes(r.fixed_bytes_per_request),
+        bytes(r.fixed_bytes_per_request) + shorter,
     );
     row(out, "one such request", bytes(r.request_bytes));
     if let Some(capacity) = &r.capacity {
@@ -89,6 +99,13 @@ fn resolved(out: &mut String, r: &Resolution) {
             ),
         );
     }
+    block(out, r);
+    notes(out, &r.notes);
+    why(out, &r.trace);
+}
+
+/// What lies in a block, and in a stored state.
+fn block(out: &mut String, r: &Resolution) {
     let _ = writeln!(out, "\n  one block: {} B", thousands(r.bytes_per_block));
     for group in &r.groups {
         let members: Vec<String> = group
@@ -116,6 +133,7 @@ fn resolved(out: &mut String, r: &Resolution) {
     for slot in &r.slot_bytes {
         let covers = match slot.tokens_per_state {
             1 => "1 token".to_owned(),
+            ..=0 => "a whole request".to_owned(),
             tokens => format!("{tokens} tokens"),
         };
         let _ = writeln!(
@@ -125,8 +143,6 @@ fn resolved(out: &mut String, r: &Resolution) {
             thousands(slot.bytes)
         );
     }
-    notes(out, &r.notes);
-    why(out, &r.trace);
 }
 
 fn refused(out: &mut String, error: &StartupError) {

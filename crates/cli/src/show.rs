@@ -1,177 +1,28 @@
 //! `kvx show`: one question, with flags as `vllm serve` spells them.
 
-use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::path::Path;
 
-use clap::{Arg, ArgAction, ArgMatches, Command};
-use kv_cases::{parse_config, result_value};
+use clap::ArgMatches;
+use kv_cases::{MOST_CONFIG_BYTES, parse_config, result_value};
 use kv_resolver::catalog::{find_gpu, find_model};
 use kv_resolver::{
-    ComputeCapability, EngineArgs, Environment, Flag, FlagKind, Gpu, Release, Request, Usage,
-    Value, resolve,
+    ComputeCapability, EngineArgs, Environment, Flag, FlagKind, Gpu, Refusal, Release, Request,
+    Usage, Value, resolve,
 };
 
+use crate::options::unruled;
 use crate::{Exit, lines, render};
-
-/// vLLM's short options of several letters, which clap does not know.
-const SHORT: [(&str, Flag); 3] = [
-    ("-tp", Flag::TensorParallelSize),
-    ("-dp", Flag::DataParallelSize),
-    ("-dcp", Flag::DecodeContextParallelSize),
-];
-
-/// `--kv_cache_dtype` as `--kv-cache-dtype`, `-tp` as `--tensor-parallel-size`:
-/// vLLM takes both spellings.
-pub fn normalise(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    arguments
-        .map(|argument| {
-            let Some(text) = argument.to_str() else {
-                return argument;
-            };
-            let (name, rest) = match text.split_once('=') {
-                Some((name, value)) => (name, format!("={value}")),
-                None => (text, String::new()),
-            };
-            if let Some((_, flag)) = SHORT.iter().find(|(short, _)| *short == name) {
-                return format!("{}{rest}", flag.option()).into();
-            }
-            if name.starts_with("--") {
-                return format!("{}{rest}", name.replace('_', "-")).into();
-            }
-            argument
-        })
-        .collect()
-}
-
-pub fn command() -> Command {
-    let mut command = Command::new("show")
-        .about("Answer one question, readably")
-        .arg(
-            Arg::new("model")
-                .long("model")
-                .required(true)
-                .value_name("ID|PATH")
-                .help("A model of the catalog, or a config.json (or a folder that holds one)"),
-        )
-        .arg(
-            Arg::new("gpu")
-                .long("gpu")
-                .value_name("KEY")
-                .required_unless_present("cc")
-                .help("A GPU of the catalog (`kvx gpus`)"),
-        )
-        .arg(
-            Arg::new("cc")
-                .long("cc")
-                .value_name("MAJOR.MINOR")
-                .conflicts_with("gpu")
-                .requires("gpu-memory-gib")
-                .help("Another GPU: its compute capability …"),
-        )
-        .arg(
-            Arg::new("gpu-memory-gib")
-                .long("gpu-memory-gib")
-                .value_name("GIB")
-                .requires("cc")
-                .help("… its total memory in GiB …"),
-        )
-        .arg(
-            Arg::new("gpu-name")
-                .long("gpu-name")
-                .value_name("NAME")
-                .requires("cc")
-                .help("… and its name"),
-        )
-        .arg(
-            Arg::new("release")
-                .long("release")
-                .value_name("VERSION")
-                .default_value(Release::LATEST.version())
-                .help("vLLM's version"),
-        )
-        .arg(
-            Arg::new("pool")
-                .long("pool")
-                .value_name("SIZE")
-                .help("What is left for the KV cache on each GPU: 40GiB, 512MiB or bytes"),
-        )
-        .arg(
-            Arg::new("usage")
-                .long("usage")
-                .value_name("server|llm")
-                .default_value("server")
-                .help("Whose defaults apply: vllm serve's or the LLM class's"),
-        )
-        .arg(
-            Arg::new("env")
-                .long("env")
-                .short('e')
-                .value_name("NAME=VALUE")
-                .action(ArgAction::Append)
-                .help("An environment variable"),
-        )
-        .arg(
-            Arg::new("json")
-                .long("json")
-                .action(ArgAction::SetTrue)
-                .help("The raw answer, indented"),
-        );
-    for flag in Flag::ALL {
-        command = command.arg(known(flag));
-        if flag.kind() == FlagKind::Bool {
-            command = command.arg(
-                Arg::new(format!("no_{}", flag.name()))
-                    .long(format!("no-{}", flag.name().replace('_', "-")))
-                    .help_heading(HEADING)
-                    .action(ArgAction::SetTrue)
-                    .overrides_with(flag.name())
-                    .hide(true),
-            );
-        }
-    }
-    for name in unruled() {
-        command = command.arg(
-            Arg::new(name)
-                .long(name.replace('_', "-"))
-                .num_args(0..=1)
-                .default_missing_value("true")
-                .allow_hyphen_values(true)
-                .hide(true),
-        );
-    }
-    command
-}
-
-const HEADING: &str = "Flags of vllm serve";
-
-fn known(flag: Flag) -> Arg {
-    let arg = Arg::new(flag.name())
-        .long(flag.option().trim_start_matches('-').to_owned())
-        .help_heading(HEADING)
-        .help(flag.help());
-    match flag.kind() {
-        FlagKind::Bool => arg.action(ArgAction::SetTrue),
-        FlagKind::Text => arg.value_name("TEXT"),
-        FlagKind::List => arg.value_name("WORD,WORD"),
-        FlagKind::Integer | FlagKind::HumanInteger => arg.value_name("N").allow_hyphen_values(true),
-        FlagKind::Float => arg.value_name("X").allow_hyphen_values(true),
-    }
-}
-
-/// Flags that vLLM takes and the resolver has no rule for.
-fn unruled() -> impl Iterator<Item = &'static str> {
-    Release::LATEST
-        .profile()
-        .engine_args
-        .lines()
-        .filter(|name| name.parse::<Flag>().is_err() && *name != "model")
-}
 
 pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
     let (model, request) = request(matches).map_err(io::Error::other)?;
     let result = resolve(&request);
+    if let Err(error) = &result
+        && let Refusal::BadCase(why) = &error.refusal
+    {
+        return Err(io::Error::other(why.clone()));
+    }
     let outcome = match &result {
         Ok(resolution) => resolution.outcome,
         Err(error) => error.refusal.outcome(),
@@ -188,7 +39,7 @@ pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
 
 fn request(matches: &ArgMatches) -> Result<(String, Request), String> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-    let model = text("model").unwrap_or_default();
+    let model = text("model").or(text("model-tag")).unwrap_or_default();
     let release: Release = text("release")
         .unwrap_or_default()
         .parse()
@@ -230,8 +81,17 @@ fn config(model: &str) -> Result<Value, String> {
             "--model: {model:?} is neither in the catalog (`kvx models`) nor a file"
         ));
     }
-    let text = fs::read_to_string(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let text = read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
     parse_config(&text).map_err(|error| format!("{}: {}", file.display(), error.text()))
+}
+
+/// A file as text, as far as a config.json may be long.
+fn read(file: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    fs::File::open(file)?
+        .take(MOST_CONFIG_BYTES as u64 + 1)
+        .read_to_string(&mut text)?;
+    Ok(text)
 }
 
 fn gpu<'a>(text: &impl Fn(&str) -> Option<&'a str>) -> Result<Gpu, String> {
@@ -249,8 +109,12 @@ fn gpu<'a>(text: &impl Fn(&str) -> Option<&'a str>) -> Result<Gpu, String> {
     let gib = text("gpu-memory-gib").unwrap_or_default();
     let bytes = parse_size(&format!("{gib}GiB"))
         .ok_or_else(|| format!("--gpu-memory-gib: {gib:?} is no number"))?;
+    let name = text("gpu-name").unwrap_or("NVIDIA GPU");
+    if name.chars().any(char::is_control) {
+        return Err(format!("--gpu-name: {name:?} is no name"));
+    }
     Ok(Gpu {
-        name: text("gpu-name").unwrap_or("NVIDIA GPU").to_owned(),
+        name: name.to_owned(),
         capability: ComputeCapability::new(major, minor),
         total_memory_bytes: bytes,
     })
@@ -269,10 +133,16 @@ fn arguments(matches: &ArgMatches) -> Result<EngineArgs, String> {
             }
         } else {
             matches
-                .get_one::<String>(flag.name())
-                .map(|text| flag.parse_text(text))
+                .get_many::<String>(flag.name())
+                .map(|words| {
+                    let words: Vec<&str> = words.map(String::as_str).collect();
+                    flag.parse_text(&words.join(" "))
+                })
                 .transpose()
-                .map_err(|error| format!("--{error}"))?
+                .map_err(|error| {
+                    let text = error.to_string();
+                    format!("{}{}", flag.option(), text.trim_start_matches(flag.name()))
+                })?
         };
         if let Some(value) = value {
             args.set(flag, &value).map_err(|error| error.to_string())?;
@@ -303,6 +173,7 @@ fn environment(matches: &ArgMatches) -> Result<Environment, String> {
     for entry in matches.get_many::<String>("env").unwrap_or_default() {
         let (name, value) = entry
             .split_once('=')
+            .filter(|(name, _)| !name.is_empty())
             .ok_or_else(|| format!("--env: {entry:?} is not NAME=VALUE"))?;
         env.set(name, value);
     }
@@ -347,29 +218,5 @@ mod tests {
         ] {
             assert_eq!(parse_size(bad), None, "{bad:?}");
         }
-    }
-
-    #[test]
-    fn both_spellings_and_short_options_are_taken() {
-        let given = [
-            "kvx",
-            "show",
-            "--kv_cache_dtype=fp8_e4m3",
-            "-tp",
-            "8",
-            "-dcp=2",
-        ];
-        let normal = normalise(given.iter().map(OsString::from));
-        assert_eq!(
-            normal,
-            [
-                "kvx",
-                "show",
-                "--kv-cache-dtype=fp8_e4m3",
-                "--tensor-parallel-size",
-                "8",
-                "--decode-context-parallel-size=2"
-            ]
-        );
     }
 }

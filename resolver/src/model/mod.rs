@@ -262,7 +262,21 @@ fn chunk_size(kind: &Kind) -> Option<u64> {
     }
 }
 
-/// Text from a config.json, short enough for a message.
+/// Text from a config.json, short enough for a message, and without what
+/// would move a terminal's cursor or turn its direction.
 fn clip(text: &str) -> String {
-    text.chars().take(80).collect()
+    let moves = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+    };
+    text.chars()
+        .take(80)
+        .map(|c| {
+            if moves(c) {
+                char::REPLACEMENT_CHARACTER
+            } else {
+                c
+            }
+        })
+        .collect()
 }

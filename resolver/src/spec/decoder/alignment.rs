@@ -59,7 +59,7 @@ pub(super) fn block_size(
             format!("the block size is {before}, as asked")
         } else {
             format!(
-                "the block size is {before}: {} take it",
+                "the block size is {before}, which suits {}",
                 names.join(" and ")
             )
         }

@@ -2,7 +2,7 @@
 //! its layers: an earlier layer may change the dtype of those after it.
 
 use super::Context;
-use super::ranks::{check_heads, check_linear, check_states};
+use super::ranks::{check_heads, check_linear, check_queries, check_states};
 use crate::backend::AttentionBackend;
 use crate::backend::flash_attention::{self, Shape, Version};
 use crate::backend::layer::{FixedBackend, LayerBackend};
@@ -134,7 +134,9 @@ impl Asked {
         notes: &mut Vec<Note>,
         trace: &mut Trace,
     ) -> Result<(LayerBackend, CacheDtype, CacheDtype), Box<Refusal>> {
-        check_heads(attention, context.config.tensor_parallel_size)?;
+        let tensor = context.config.tensor_parallel_size;
+        check_heads(attention, tensor)?;
+        check_queries(attention, context.common.num_attention_heads, tensor)?;
         let from_checkpoint = self.cache_dtype == CacheDtype::Auto
             && context.common.auto_cache_dtype == AutoCacheDtype::FirstLayer;
         let cache_dtype = if from_checkpoint {

@@ -29,6 +29,23 @@ pub(super) fn check_heads(attention: Attention, tensor: u64) -> Result<(), Box<R
     }
 }
 
+/// Query heads over the KV heads of a rank, where the model has one number of
+/// either. Mirrors `vllm/model_executor/layers/attention/attention.py` `Attention.__init__`.
+pub(super) fn check_queries(
+    attention: Attention,
+    queries: u64,
+    tensor: u64,
+) -> Result<(), Box<Refusal>> {
+    let queries = queries / tensor;
+    let heads = (attention.kv_heads / tensor).max(1);
+    if attention.sharing == HeadSharing::Asserted && !queries.is_multiple_of(heads) {
+        return Err(raise(format!(
+            "num_heads ({queries}) is not divisible by num_kv_heads ({heads})"
+        )));
+    }
+    Ok(())
+}
+
 fn raise(message: String) -> Box<Refusal> {
     Refusal::raised(Stage::Model, "AssertionError", message)
 }
@@ -92,6 +109,34 @@ mod tests {
         check_heads(attention, tensor)
             .err()
             .map(|refusal| refusal.to_string())
+    }
+
+    #[test]
+    fn query_heads_divide_by_kv_heads() {
+        let attention = |kv_heads| Attention {
+            kv_heads,
+            sharing: HeadSharing::Asserted,
+            head_dim: 64,
+            head_dim_v: 64,
+            window: None,
+            chunk: None,
+            sinks: false,
+        };
+        let text = |kv_heads, queries, tensor| {
+            check_queries(attention(kv_heads), queries, tensor)
+                .err()
+                .map(|refusal| refusal.to_string())
+        };
+        assert_eq!(text(8, 32, 4), None);
+        assert_eq!(text(2, 32, 8), None);
+        assert_eq!(
+            text(3, 32, 1).as_deref(),
+            Some("num_heads (32) is not divisible by num_kv_heads (3)")
+        );
+        assert_eq!(
+            text(64, 32, 2).as_deref(),
+            Some("num_heads (16) is not divisible by num_kv_heads (32)")
+        );
     }
 
     #[test]

@@ -1,0 +1,265 @@
+//! The options of `kvx show`: its own, and those of `vllm serve`.
+
+use std::ffi::OsString;
+
+use clap::{Arg, ArgAction, Command};
+use kv_resolver::{Flag, FlagKind, Release};
+
+/// vLLM's short options of several letters, which clap does not know.
+const SHORT: [(&str, &str); 6] = [
+    ("-tp", "--tensor-parallel-size"),
+    ("-dp", "--data-parallel-size"),
+    ("-dcp", "--decode-context-parallel-size"),
+    ("-pp", "--pipeline-parallel-size"),
+    ("-pcp", "--prefill-context-parallel-size"),
+    ("-ep", "--enable-expert-parallel"),
+];
+
+/// Options of the server around the engine, each with a value; none reaches the KV cache.
+/// `vllm/entrypoints/common/cli_args.py` `FrontendArgs`.
+const SERVER: [&str; 12] = [
+    "host",
+    "port",
+    "uds",
+    "api-key",
+    "root-path",
+    "uvicorn-log-level",
+    "chat-template",
+    "chat-template-content-format",
+    "response-role",
+    "tool-call-parser",
+    "ssl-keyfile",
+    "ssl-certfile",
+];
+
+/// Those without a value.
+const SERVER_SWITCHES: [&str; 6] = [
+    "enable-auto-tool-choice",
+    "enable-log-requests",
+    "enable-log-outputs",
+    "enable-prompt-tokens-details",
+    "disable-uvicorn-access-log",
+    "disable-fastapi-docs",
+];
+
+/// `--kv_cache_dtype` as `--kv-cache-dtype`, `-tp` as `--tensor-parallel-size`:
+/// vLLM takes both spellings.
+pub fn normalise(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    arguments
+        .map(|argument| {
+            let Some(text) = argument.to_str() else {
+                return argument;
+            };
+            let (name, rest) = match text.split_once('=') {
+                Some((name, value)) => (name, format!("={value}")),
+                None => (text, String::new()),
+            };
+            if let Some((_, option)) = SHORT.iter().find(|(short, _)| *short == name) {
+                return format!("{option}{rest}").into();
+            }
+            if !name.starts_with("--") {
+                return argument;
+            }
+            let name = name.replace('_', "-");
+            // a switch that has no rule here, turned off
+            match name.strip_prefix("--no-") {
+                Some(off) if unruled().any(|known| known.replace('_', "-") == off) => {
+                    format!("--{off}=false").into()
+                }
+                // on or off, it is not looked at
+                Some(off) if SERVER_SWITCHES.contains(&off) => format!("--{off}").into(),
+                _ => format!("{name}{rest}").into(),
+            }
+        })
+        .collect()
+}
+
+pub fn command() -> Command {
+    let command = Command::new("show")
+        .about("Answer one question, readably")
+        .arg(
+            Arg::new("model")
+                .long("model")
+                .value_name("ID|PATH")
+                .required_unless_present("model-tag")
+                .help("A model of the catalog, or a config.json (or a folder that holds one)"),
+        )
+        .arg(
+            Arg::new("model-tag")
+                .value_name("MODEL")
+                .conflicts_with("model")
+                .help("The same, as `vllm serve MODEL` takes it"),
+        )
+        .arg(
+            Arg::new("gpu")
+                .long("gpu")
+                .value_name("KEY")
+                .required_unless_present("cc")
+                .help("A GPU of the catalog (`kvx gpus`)"),
+        )
+        .arg(
+            Arg::new("cc")
+                .long("cc")
+                .value_name("MAJOR.MINOR")
+                .conflicts_with("gpu")
+                .requires("gpu-memory-gib")
+                .help("Another GPU: its compute capability …"),
+        )
+        .arg(
+            Arg::new("gpu-memory-gib")
+                .long("gpu-memory-gib")
+                .value_name("GIB")
+                .requires("cc")
+                .help("… its total memory in GiB …"),
+        )
+        .arg(
+            Arg::new("gpu-name")
+                .long("gpu-name")
+                .value_name("NAME")
+                .requires("cc")
+                .help("… and its name"),
+        )
+        .arg(
+            Arg::new("release")
+                .long("release")
+                .value_name("VERSION")
+                .default_value(Release::LATEST.version())
+                .help("vLLM's version"),
+        )
+        .arg(
+            Arg::new("pool")
+                .long("pool")
+                .value_name("SIZE")
+                // in vLLM that flag is the pool
+                .conflicts_with(Flag::KvCacheMemoryBytes.name())
+                .help("What is left for the KV cache on each GPU: 40GiB, 512MiB or bytes"),
+        )
+        .arg(
+            Arg::new("usage")
+                .long("usage")
+                .value_name("server|llm")
+                .default_value("server")
+                .help("Whose defaults apply: vllm serve's or the LLM class's"),
+        )
+        .arg(
+            Arg::new("env")
+                .long("env")
+                .short('e')
+                .value_name("NAME=VALUE")
+                .action(ArgAction::Append)
+                .help("An environment variable"),
+        )
+        .arg(
+            Arg::new("json")
+                .long("json")
+                .action(ArgAction::SetTrue)
+                .help("The raw answer, indented"),
+        );
+    engine(command)
+}
+
+/// What is passed to the engine, and to the server around it.
+fn engine(mut command: Command) -> Command {
+    for flag in Flag::ALL {
+        command = command.arg(known(flag));
+        if flag.kind() == FlagKind::Bool {
+            command = command.arg(
+                Arg::new(format!("no_{}", flag.name()))
+                    .long(format!("no-{}", flag.name().replace('_', "-")))
+                    .help_heading(HEADING)
+                    .action(ArgAction::SetTrue)
+                    .overrides_with(flag.name())
+                    .hide(true),
+            );
+        }
+    }
+    for name in unruled() {
+        command = command.arg(
+            Arg::new(name)
+                .long(name.replace('_', "-"))
+                .num_args(0..=1)
+                .default_missing_value("true")
+                .hide(true),
+        );
+    }
+    for name in SERVER {
+        command = command.arg(Arg::new(name).long(name).hide(true));
+    }
+    for name in SERVER_SWITCHES {
+        let switch = Arg::new(name).long(name).action(ArgAction::SetTrue);
+        command = command.arg(switch.hide(true));
+    }
+    command
+}
+
+const HEADING: &str = "Flags of vllm serve";
+
+fn known(flag: Flag) -> Arg {
+    let arg = Arg::new(flag.name())
+        .long(flag.option().trim_start_matches('-').to_owned())
+        .help_heading(HEADING)
+        .help(flag.help());
+    match flag.kind() {
+        FlagKind::Bool => arg.action(ArgAction::SetTrue),
+        FlagKind::Text => arg.value_name("TEXT"),
+        FlagKind::List => arg.value_name("WORD").num_args(1..),
+        FlagKind::Integer | FlagKind::HumanInteger => arg.value_name("N").allow_hyphen_values(true),
+        FlagKind::Float => arg.value_name("X").allow_hyphen_values(true),
+    }
+}
+
+/// Flags that vLLM takes and the resolver has no rule for.
+pub fn unruled() -> impl Iterator<Item = &'static str> {
+    Release::LATEST
+        .profile()
+        .engine_args
+        .lines()
+        .filter(|name| name.parse::<Flag>().is_err() && *name != "model")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_switch_without_a_rule_takes_no_flag_for_its_value() {
+        let given = "show meta/x --gpu h200 --trust-remote-code --kv-cache-dtype=fp8 \
+                     --no-skip-tokenizer-init --no-enable-log-requests --json --port 8000 -ep \
+                     --kv-cache-dtype-skip-layers 0 1";
+        let matches = command()
+            .try_get_matches_from(normalise(given.split_whitespace().map(OsString::from)))
+            .unwrap();
+        let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
+        assert_eq!(text("trust_remote_code"), Some("true"));
+        assert_eq!(text("skip_tokenizer_init"), Some("false"));
+        assert_eq!(text("kv_cache_dtype"), Some("fp8"));
+        assert_eq!(text("model-tag"), Some("meta/x"));
+        assert!(matches.get_flag("json") && matches.get_flag("enable_expert_parallel"));
+        let skipped = matches.get_many::<String>("kv_cache_dtype_skip_layers");
+        assert_eq!(skipped.map(Iterator::count), Some(2));
+    }
+
+    #[test]
+    fn both_spellings_and_short_options_are_taken() {
+        let given = [
+            "kvx",
+            "show",
+            "--kv_cache_dtype=fp8_e4m3",
+            "-tp",
+            "8",
+            "-dcp=2",
+        ];
+        let normal = normalise(given.iter().map(OsString::from));
+        assert_eq!(
+            normal,
+            [
+                "kvx",
+                "show",
+                "--kv-cache-dtype=fp8_e4m3",
+                "--tensor-parallel-size",
+                "8",
+                "--decode-context-parallel-size=2"
+            ]
+        );
+    }
+}
