@@ -6,7 +6,7 @@ use kv_resolver::catalog::{MODELS, find_gpu, find_model};
 use kv_resolver::{CacheDtype, Flag, Value};
 
 use crate::asked::{flag_value, model_config, pool_bytes};
-use crate::input::{Input, ModelChoice};
+use crate::input::{Input, ModelChoice, default_model};
 
 /// Names of the parameters that are not flags; a flag goes by its `EngineArgs` name.
 mod name {
@@ -54,25 +54,27 @@ pub fn read(query: &str) -> Read {
             .push("The address is too long to be one of this page's; it was ignored.".to_owned());
         return read;
     }
-    let mut wants_pasted = false;
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        let (key, value) = (decode(key), decode(value));
+    let mut pairs: Vec<(String, String)> = query
+        .split('&')
+        .filter(|pair| !pair.is_empty())
+        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
+        .map(|(key, value)| (decode(key), decode(value)))
+        .collect();
+    // the model first, for it brings a context length
+    pairs.sort_by_key(|(key, _)| key != name::MODEL);
+    for (key, value) in pairs {
         if key == name::MODEL && value == PASTED {
-            wants_pasted = true;
+            read.input.choose_model(ModelChoice::Pasted);
         } else if let Err(problem) = set(&mut read.input, &key, &value) {
             read.problems.push(format!("{}: {problem}", clip(&key)));
         }
     }
-    if wants_pasted {
-        if read.input.pasted.is_empty() {
-            read.problems.push(format!(
-                "The address is about a pasted config.json, which it does not hold; this is {} instead.",
-                read.input.model_name()
-            ));
-        } else {
-            read.input.model = ModelChoice::Pasted;
-        }
+    if read.input.model == ModelChoice::Pasted && read.input.pasted.is_empty() {
+        read.input.choose_model(default_model());
+        read.problems.push(format!(
+            "The address is about a pasted config.json, which it does not hold; this is {} instead.",
+            read.input.model_name()
+        ));
     }
     let more = read.problems.len().saturating_sub(MOST_PROBLEMS);
     if more > 0 {
@@ -88,7 +90,7 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
         name::MODEL => {
             let model = find_model(value).ok_or_else(unknown)?;
             let index = MODELS.iter().position(|candidate| candidate == model);
-            input.model = ModelChoice::Catalog(index.unwrap_or(0));
+            input.choose_model(ModelChoice::Catalog(index.unwrap_or(0)));
         }
         name::CONFIG => {
             model_config(ModelChoice::Pasted, value)?;
@@ -135,7 +137,8 @@ pub struct Written {
 
 /// Writes what differs from the defaults.
 pub fn write(input: &Input) -> Written {
-    let default = Input::default();
+    let mut default = Input::default();
+    default.choose_model(input.model);
     let mut query = String::new();
     let mut config_left_out = false;
     let mut put = |key: &str, value: &str| {
@@ -159,7 +162,7 @@ pub fn write(input: &Input) -> Written {
             }
         }
         ModelChoice::Catalog(index) => {
-            if input.model != default.model {
+            if input.model != default_model() {
                 put(name::MODEL, &encode(MODELS[index].id));
             }
         }
@@ -333,11 +336,11 @@ mod tests {
 
     #[test]
     fn a_large_config_stays_out() {
-        let input = Input {
-            model: ModelChoice::Pasted,
+        let mut input = Input {
             pasted: Arc::from(format!(r#"{{"a": "{}"}}"#, "x".repeat(7000))),
             ..Input::default()
         };
+        input.choose_model(ModelChoice::Pasted);
         let written = write(&input);
         assert!(written.config_left_out);
         assert_eq!(written.query, "model=pasted");

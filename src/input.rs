@@ -8,6 +8,8 @@ use kv_resolver::{Advice, CacheDtype, Flag, Release, Usage};
 
 /// The model of the bare address.
 const DEFAULT_MODEL: &str = "deepseek-ai/DeepSeek-V4-Flash";
+/// Its context length: its own would fill the screen with "does not fit".
+const DEFAULT_LENGTH: &str = "262144";
 
 /// Where the model's config.json comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,7 +61,7 @@ impl Default for Input {
             pool_gib: "40".to_owned(),
             flags: BTreeMap::from([
                 (Flag::TensorParallelSize, "8".to_owned()),
-                (Flag::MaxModelLen, "262144".to_owned()),
+                (Flag::MaxModelLen, DEFAULT_LENGTH.to_owned()),
             ]),
             kv_cache_layout: String::new(),
             allow_long: false,
@@ -71,6 +73,17 @@ impl Default for Input {
 }
 
 impl Input {
+    /// Chooses a model, with the context length that its question opens with
+    /// unless another is entered: other models are asked for their own, for
+    /// most have fewer tokens.
+    pub fn choose_model(&mut self, model: ModelChoice) {
+        let is_entered = self.flag(Flag::MaxModelLen) != opening_length(self.model);
+        self.model = model;
+        if !is_entered {
+            self.set_flag(Flag::MaxModelLen, opening_length(model));
+        }
+    }
+
     /// A flag's text; empty if it is not passed.
     pub fn flag(&self, flag: Flag) -> &str {
         self.flags.get(&flag).map_or("", String::as_str)
@@ -107,7 +120,16 @@ impl Input {
     }
 }
 
-fn default_model() -> ModelChoice {
+fn opening_length(model: ModelChoice) -> &'static str {
+    if model == default_model() {
+        DEFAULT_LENGTH
+    } else {
+        ""
+    }
+}
+
+/// The model of the bare address.
+pub fn default_model() -> ModelChoice {
     let index = MODELS.iter().position(|model| model.id == DEFAULT_MODEL);
     ModelChoice::Catalog(index.unwrap_or_default())
 }
@@ -174,6 +196,18 @@ mod tests {
         assert_eq!(input.dtype, CacheDtype::Fp8);
         assert_eq!(input.flag(Flag::MaxModelLen), "");
         assert_eq!(input.flag(Flag::MaxNumBatchedTokens), "2048");
+    }
+
+    #[test]
+    fn a_model_brings_its_length_unless_one_is_entered() {
+        let mut input = Input::default();
+        input.choose_model(ModelChoice::Pasted);
+        assert_eq!(input.flag(Flag::MaxModelLen), "");
+        input.choose_model(default_model());
+        assert_eq!(input, Input::default());
+        input.set_flag(Flag::MaxModelLen, "8192");
+        input.choose_model(ModelChoice::Pasted);
+        assert_eq!(input.flag(Flag::MaxModelLen), "8192");
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub fn ModelField() -> impl IntoView {
     let on_choose = move |chosen: String| {
         let index = MODELS.iter().position(|model| model.id == chosen);
         let model = index.map_or(ModelChoice::Pasted, ModelChoice::Catalog);
-        state.change(|input| input.model = model);
+        state.change(|input| input.choose_model(model));
     };
     let is_catalog =
         Signal::derive(move || state.input.with(|input| input.model != ModelChoice::Pasted));
