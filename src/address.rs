@@ -54,15 +54,14 @@ pub fn read(query: &str) -> Read {
             .push("The address is too long to be one of this page's; it was ignored.".to_owned());
         return read;
     }
-    let mut pairs: Vec<(String, String)> = query
+    // the model first, for it brings a context length
+    let (models, others): (Vec<_>, Vec<_>) = query
         .split('&')
         .filter(|pair| !pair.is_empty())
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         .map(|(key, value)| (decode(key), decode(value)))
-        .collect();
-    // the model first, for it brings a context length
-    pairs.sort_by_key(|(key, _)| key != name::MODEL);
-    for (key, value) in pairs {
+        .partition(|(key, _)| key == name::MODEL);
+    for (key, value) in models.into_iter().chain(others) {
         if key == name::MODEL && value == PASTED {
             read.input.choose_model(ModelChoice::Pasted);
         } else if let Err(problem) = set(&mut read.input, &key, &value) {

@@ -2,6 +2,7 @@
 
 use crate::flag::{Flag, FlagError, FlagKind};
 use crate::python::{TypeProblem, lax_bool, lax_float, lax_int};
+use crate::units::TWO_TO_63;
 use crate::value::Value;
 
 /// What the user passes, by `EngineArgs` name; `None` is "not passed".
@@ -97,11 +98,11 @@ impl EngineArgs {
                 // a JSON reader leaves integers of more than 64 bits as floats
                 if let Value::Float(number) = value
                     && number.fract() == 0.0
-                    && number.abs() >= 2_f64.powi(63)
+                    && number.abs() >= TWO_TO_63
                 {
                     return Err(FlagError::OutOfRange {
                         flag: flag.name(),
-                        got: format!("{number:e}"),
+                        got: "a number of more than 64 bits".to_owned(),
                     });
                 }
                 let number = self.lax(flag, value, lax_int(value))?;

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::units::{parse_float, python_float};
+use crate::units::{TWO_TO_63, parse_float, python_float};
 use crate::value::Value;
 
 /// `repr(str)`.
@@ -90,7 +90,7 @@ pub(crate) fn lax_int(value: &Value) -> Result<i128, TypeProblem> {
 /// A float that is a whole number of 64 bits.
 #[allow(clippy::cast_possible_truncation)] // bounded by the guard
 fn whole(number: f64) -> Option<i128> {
-    (number.fract() == 0.0 && number.abs() < 2_f64.powi(63)).then_some(number as i128)
+    (number.fract() == 0.0 && number.abs() < TWO_TO_63).then_some(number as i128)
 }
 
 /// `" 1_024.0"` as `1024`: pydantic looks past spaces, a fraction of zeros, and

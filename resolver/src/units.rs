@@ -4,6 +4,8 @@ use crate::error::Refusal;
 
 /// Bytes in one GiB.
 pub const GIB: u64 = 1 << 30;
+/// The first float past the integers of 64 bits.
+pub(crate) const TWO_TO_63: f64 = 9_223_372_036_854_775_808.0;
 
 /// `ceil(a / b)`; Python's error where `b` is zero.
 ///
