@@ -140,24 +140,17 @@ fn raise(text: String) -> Box<Refusal> {
 mod tests {
     use super::*;
     use crate::backend::layer::FixedBackend;
+    use crate::backend::tests::around;
     use crate::dtype::CacheDtype;
     use crate::gpu::ComputeCapability;
 
     fn on(major: u8, model_head_size: u64, cache_dtype: CacheDtype) -> Surroundings {
-        let capability = ComputeCapability::new(major, 0);
         Surroundings {
-            arch: capability.arch().unwrap(),
-            capability,
             heads_per_rank: 32,
             gqa_ratio: 4,
-            mla: None,
-            index_topk: None,
-            has_softcap: false,
-            is_mm_prefix_model: false,
             model_head_size,
-            dcp: 1,
-            forced_flash_attn: None,
             cache_dtype,
+            ..around(ComputeCapability::new(major, 0), None)
         }
     }
 

@@ -252,49 +252,25 @@ fn objections(
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn plain() -> Selection {
-        Selection {
-            head_size: 128,
-            dtype: ModelDtype::Bfloat16,
-            kv_cache_dtype: CacheDtype::Auto,
-            block_size: None,
-            use_mla: false,
-            has_sink: false,
-            use_sparse: false,
-            use_mm_prefix: false,
-            use_per_head_quant_scales: false,
-            has_sliding_window: false,
-            use_dcp: false,
-        }
-    }
+    use crate::backend::tests::{around, selection};
 
     fn on(major: u8) -> Surroundings {
-        let capability = ComputeCapability::new(major, 0);
         Surroundings {
-            arch: capability.arch().unwrap(),
-            capability,
             heads_per_rank: 32,
             gqa_ratio: 4,
-            mla: None,
-            index_topk: None,
-            has_softcap: false,
-            is_mm_prefix_model: false,
             model_head_size: 128,
-            dcp: 1,
-            forced_flash_attn: None,
-            cache_dtype: CacheDtype::Auto,
+            ..around(ComputeCapability::new(major, 0), None)
         }
     }
 
     #[test]
     fn each_architecture_has_its_first_choice() {
-        assert_eq!(select(None, &plain(), &on(9)), Ok(B::FlashAttn));
-        assert_eq!(select(None, &plain(), &on(10)), Ok(B::Flashinfer));
-        assert_eq!(select(None, &plain(), &on(12)), Ok(B::FlashAttn));
+        assert_eq!(select(None, &selection(), &on(9)), Ok(B::FlashAttn));
+        assert_eq!(select(None, &selection(), &on(10)), Ok(B::Flashinfer));
+        assert_eq!(select(None, &selection(), &on(12)), Ok(B::FlashAttn));
         let odd_heads = Selection {
             head_size: 80,
-            ..plain()
+            ..selection()
         };
         assert_eq!(select(None, &odd_heads, &on(10)), Ok(B::FlashAttn));
     }
@@ -303,7 +279,7 @@ mod tests {
     fn a_refusal_lists_every_backend_that_was_tried() {
         let odd_block = Selection {
             block_size: Some(24),
-            ..plain()
+            ..selection()
         };
         assert_eq!(
             select(None, &odd_block, &on(9)).unwrap_err().to_string(),
@@ -324,12 +300,12 @@ mod tests {
     #[test]
     fn a_named_backend_is_held_to_its_name() {
         let refused = |backend, major| {
-            select(Some(backend), &plain(), &on(major))
+            select(Some(backend), &selection(), &on(major))
                 .unwrap_err()
                 .to_string()
         };
         assert_eq!(
-            select(Some(B::TritonAttn), &plain(), &on(9)),
+            select(Some(B::TritonAttn), &selection(), &on(9)),
             Ok(B::TritonAttn)
         );
         assert_eq!(

@@ -75,7 +75,10 @@ impl Answers {
 }
 
 /// No model is at hand, as in the dump.
-fn around(capability: ComputeCapability, forced_flash_attn: Option<Version>) -> Surroundings {
+pub(super) fn around(
+    capability: ComputeCapability,
+    forced_flash_attn: Option<Version>,
+) -> Surroundings {
     Surroundings {
         arch: capability.arch().expect("a modelled capability"),
         capability,
@@ -92,7 +95,7 @@ fn around(capability: ComputeCapability, forced_flash_attn: Option<Version>) -> 
     }
 }
 
-fn selection() -> Selection {
+pub(super) fn selection() -> Selection {
     Selection {
         head_size: 128,
         dtype: ModelDtype::Bfloat16,

@@ -65,6 +65,21 @@ pub struct Attention {
     pub sinks: bool,
 }
 
+impl Attention {
+    /// To every token, with K and V rows alike and no sinks.
+    pub const fn full(kv_heads: u64, sharing: HeadSharing, head_dim: u64) -> Self {
+        Self {
+            kv_heads,
+            sharing,
+            head_dim,
+            head_dim_v: head_dim,
+            window: None,
+            chunk: None,
+            sinks: false,
+        }
+    }
+}
+
 /// KV heads over tensor-parallel ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HeadSharing {

@@ -61,15 +61,12 @@ pub(in crate::model) fn decoder(
     defaults: Defaults,
 ) -> Result<Decoder, ModelError> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
-    let attention = Attention {
-        kv_heads: defaults.kv_heads(config)?,
-        sharing: HeadSharing::Asserted,
-        head_dim: defaults.head_dim(config)?,
-        head_dim_v: defaults.head_dim(config)?,
-        window: window(config, defaults.window)?,
-        chunk: None,
-        sinks: false,
-    };
+    let mut attention = Attention::full(
+        defaults.kv_heads(config)?,
+        HeadSharing::Asserted,
+        defaults.head_dim(config)?,
+    );
+    attention.window = window(config, defaults.window)?;
     Ok(plain(
         prefix,
         (0..u32::try_from(count).unwrap_or(u32::MAX))

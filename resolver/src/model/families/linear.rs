@@ -23,15 +23,11 @@ fn state_dtype(config: &Value, field: &'static str) -> Result<Option<u64>, Model
 }
 
 fn attention(config: &Value) -> Result<Attention, ModelError> {
-    Ok(Attention {
-        kv_heads: kv_heads(config)?,
-        sharing: HeadSharing::Asserted,
-        head_dim: head_dim(config)?,
-        head_dim_v: head_dim(config)?,
-        window: None,
-        chunk: None,
-        sinks: false,
-    })
+    Ok(Attention::full(
+        kv_heads(config)?,
+        HeadSharing::Asserted,
+        head_dim(config)?,
+    ))
 }
 
 /// Qwen3.5 and 3.6: gated delta net. Mirrors `vllm/model_executor/models/qwen3_5.py`.
@@ -107,15 +103,8 @@ pub(in crate::model) fn nemotron_h(config: &Value) -> Result<Decoder, ModelError
         },
         groups: Some((groups, 2 * state)),
     };
-    let attention = Attention {
-        head_dim: integer_or(config, "head_dim", 1, MOST_WIDTH, 128)?,
-        head_dim_v: integer_or(config, "head_dim", 1, MOST_WIDTH, 128)?,
-        kv_heads: kv_heads(config)?,
-        sharing: HeadSharing::Asserted,
-        window: None,
-        chunk: None,
-        sinks: false,
-    };
+    let head_dim = integer_or(config, "head_dim", 1, MOST_WIDTH, 128)?;
+    let attention = Attention::full(kv_heads(config)?, HeadSharing::Asserted, head_dim);
     let mut layers = Vec::new();
     for (index, kind) in (0_u32..).zip(kinds) {
         let (suffix, kind) = match kind {

@@ -19,13 +19,12 @@ fn count(config: &Value) -> Result<u32, ModelError> {
 pub(in crate::model) fn gpt_oss(config: &Value) -> Result<Decoder, ModelError> {
     let window = integer(config, "sliding_window", 1, MOST_WIDTH)?;
     let attention = Attention {
-        kv_heads: kv_heads(config)?,
-        sharing: HeadSharing::Quotient,
-        head_dim: integer(config, "head_dim", 1, MOST_WIDTH)?,
-        head_dim_v: integer(config, "head_dim", 1, MOST_WIDTH)?,
-        window: None,
-        chunk: None,
         sinks: true,
+        ..Attention::full(
+            kv_heads(config)?,
+            HeadSharing::Quotient,
+            integer(config, "head_dim", 1, MOST_WIDTH)?,
+        )
     };
     let layers = (0..count(config)?).map(|index| DecoderLayer {
         index,
@@ -54,13 +53,12 @@ pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, ModelError> {
         _ => window,
     };
     let sliding = Attention {
-        kv_heads: kv_heads(config)?,
-        sharing: HeadSharing::Asserted,
-        head_dim: integer(config, "head_dim", 1, MOST_WIDTH)?,
-        head_dim_v: integer(config, "head_dim", 1, MOST_WIDTH)?,
         window: Some(window),
-        chunk: None,
-        sinks: false,
+        ..Attention::full(
+            kv_heads(config)?,
+            HeadSharing::Asserted,
+            integer(config, "head_dim", 1, MOST_WIDTH)?,
+        )
     };
     let global = integer_or(config, "global_head_dim", 1, MOST_WIDTH, 512)?;
     let equal = boolean(config, "attention_k_eq_v")? == Some(true);
@@ -170,15 +168,7 @@ pub(in crate::model) fn llama4(config: &Value) -> Result<Decoder, ModelError> {
     };
     let interval = integer_or(config, "no_rope_layer_interval", 1, MOST_LAYERS, 4)?;
     let rope = array(config, "no_rope_layers")?.filter(|layers| !layers.is_empty());
-    let attention = Attention {
-        kv_heads: kv_heads(config)?,
-        sharing: HeadSharing::Asserted,
-        head_dim: head_dim(config)?,
-        head_dim_v: head_dim(config)?,
-        window: None,
-        chunk: None,
-        sinks: false,
-    };
+    let attention = Attention::full(kv_heads(config)?, HeadSharing::Asserted, head_dim(config)?);
     let layers = (0..count).map(|index| {
         let has_rope = match rope {
             Some(rope) => rope.get(index as usize).and_then(Value::as_integer) != Some(0),

@@ -97,33 +97,16 @@ mod tests {
     use super::*;
 
     fn text(sharing: HeadSharing, kv_heads: u64, tensor: u64) -> Option<String> {
-        let attention = Attention {
-            kv_heads,
-            sharing,
-            head_dim: 64,
-            head_dim_v: 64,
-            window: None,
-            chunk: None,
-            sinks: false,
-        };
-        check_heads(attention, tensor)
+        check_heads(Attention::full(kv_heads, sharing, 64), tensor)
             .err()
             .map(|refusal| refusal.to_string())
     }
 
     #[test]
     fn query_heads_divide_by_kv_heads() {
-        let attention = |kv_heads| Attention {
-            kv_heads,
-            sharing: HeadSharing::Asserted,
-            head_dim: 64,
-            head_dim_v: 64,
-            window: None,
-            chunk: None,
-            sinks: false,
-        };
         let text = |kv_heads, queries, tensor| {
-            check_queries(attention(kv_heads), queries, tensor)
+            let attention = Attention::full(kv_heads, HeadSharing::Asserted, 64);
+            check_queries(attention, queries, tensor)
                 .err()
                 .map(|refusal| refusal.to_string())
         };
