@@ -1,6 +1,9 @@
 //! vLLM releases, and what sets one apart: a profile of named behaviours.
 //! Nothing outside this file compares versions.
 
+pub mod engine_args;
+pub(crate) mod masks;
+#[expect(dead_code, reason = "not every release that is dumped is modelled")]
 mod tables;
 
 use std::fmt;
@@ -11,6 +14,7 @@ use thiserror::Error;
 
 use crate::backend::{AttentionBackend, registry};
 use crate::dtype::CacheDtype;
+use engine_args::FlagNames;
 
 /// A release that is modelled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -106,8 +110,8 @@ impl Serialize for Release {
 pub struct Profile {
     /// Whether the families beside DeepSeek V4 have rules here.
     pub models_all_families: bool,
-    /// Names that `EngineArgs` takes, one a line.
-    pub engine_args: &'static str,
+    /// Names that `EngineArgs` takes.
+    pub engine_args: FlagNames,
     /// Spellings that `--kv-cache-dtype` takes, in the order of vLLM's list.
     pub cache_dtypes: &'static [CacheDtype],
     /// Who stops a spelling that does not exist.

@@ -228,10 +228,7 @@ fn plan(
 fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
     let known = request.release.profile().engine_args;
     let flags = &request.args.unmodelled;
-    if let Some(flag) = flags
-        .iter()
-        .find(|flag| known.lines().all(|name| name != *flag))
-    {
+    if let Some(flag) = flags.iter().find(|flag| !known.contains(flag)) {
         return Err(Refusal::raised(
             Stage::Config,
             "TypeError",

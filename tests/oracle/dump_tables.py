@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""dump_tables.py [--oracle DIR] [--out FILE] [--check]: vLLM's own tables, asked of vLLM itself.
+"""dump_tables.py [--oracle DIR] [--out FILE] [--lists] [--check]: vLLM's own tables, asked of vLLM itself.
 
 Writes resolver/tables/<release>.json for the vLLM that is importable: names, lists, defaults, and what every
 attention backend answers on every compute capability. `cargo xtask tables` makes Rust of it, and tests hold the
 resolver's rules against it. Lists keep vLLM's order where order means something; everything else is sorted. The
-same vLLM gives the same bytes; --check writes nothing and fails where the file differs. README.md says how to run it.
+same vLLM gives the same bytes; --check writes nothing and fails where the file differs. --lists leaves out what the
+backends answer: for a release whose own compiled kernels do not load here. README.md says how to run it.
 """
 import argparse
 import dataclasses
@@ -95,7 +96,8 @@ def fields_of_release():
     out["kv_cache_dtypes"] = list(typing.get_args(cache.CacheDType))
     out["engine_args"] = [field.name for field in dataclasses.fields(EngineArgs)]
     out["attention_backends"] = list(registry.AttentionBackendEnum.__members__)
-    out["mamba_backends"] = list(registry.MambaAttentionBackendEnum.__members__)
+    if hasattr(registry, "MambaAttentionBackendEnum"):
+        out["mamba_backends"] = list(registry.MambaAttentionBackendEnum.__members__)
     try:
         from vllm.v1.attention.backends.utils import _DEFAULT_LAYOUT_PREFERENCE
         from vllm.v1.kv_cache_layout import KVCacheLayout
@@ -125,6 +127,18 @@ def fields_of_release():
     return out
 
 
+def batches():
+    """{capability: the limits of a step}, which nothing remembers."""
+    import vllm_oracle as oracle
+    from vllm.platforms.interface import DeviceCapability
+
+    out = {}
+    for cc in CAPABILITIES:
+        oracle.PretendGpu.cc = DeviceCapability(*cc)
+        out[f"{cc[0]}.{cc[1]}"] = {"batch": batch(oracle)}
+    return out
+
+
 def on_capability(cc):
     """Everything that is asked of one GPU."""
     import vllm_oracle as oracle
@@ -134,7 +148,7 @@ def on_capability(cc):
     with oracle.ToMeta():
         from vllm.config import AttentionConfig, VllmConfig, set_current_vllm_config
 
-        out = {"priorities": priorities(DeviceCapability(*cc)), "batch": batch(oracle)}
+        out = {"priorities": priorities(DeviceCapability(*cc))}
         with set_current_vllm_config(VllmConfig()):
             out["backends"] = {name: row(cls, cc) for name, cls in classes().items()}
             out["flash_attention"] = flash_attention_versions()
@@ -310,10 +324,12 @@ def cases_of(answers, name):
                   for capability, answer in answers.items() for case, result in answer[name]])
 
 
-def dump(oracle):
+def dump(oracle, lists_alone):
     out = in_a_child(oracle, fields_of_release)
+    out["defaults"]["batch"] = cases_of(in_a_child(oracle, batches), "batch")
+    if lists_alone:
+        return out
     answers = {f"{cc[0]}.{cc[1]}": in_a_child(oracle, on_capability, cc) for cc in CAPABILITIES}
-    out["defaults"]["batch"] = cases_of(answers, "batch")
     out["priorities"] = cases_of(answers, "priorities")
     out["asked"] = {"head_sizes": HEAD_SIZES, "block_sizes": BLOCK_SIZES, "model_dtypes": MODEL_DTYPES,
                     "attention_types": ATTENTION_TYPES, "capabilities": list(answers)}
@@ -357,9 +373,10 @@ def main():
     p.add_argument("--oracle", type=pathlib.Path, default=ROOT.parent / "shared/oracle",
                    help="the folder of vllm_oracle.py")
     p.add_argument("--out", type=pathlib.Path, help="default: resolver/tables/<release>.json")
+    p.add_argument("--lists", action="store_true", help="names, lists and defaults alone")
     p.add_argument("--check", action="store_true", help="compare with the file instead of writing it")
     options = p.parse_args()
-    tables = dump(options.oracle)
+    tables = dump(options.oracle, options.lists)
     out = options.out or ROOT / "resolver/tables" / f"{tables['release']}.json"
     new = text(tables) + "\n"
     if not options.check:

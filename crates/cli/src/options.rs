@@ -213,7 +213,7 @@ pub fn unruled() -> impl Iterator<Item = &'static str> {
     Release::LATEST
         .profile()
         .engine_args
-        .lines()
+        .names()
         .filter(|name| name.parse::<Flag>().is_err() && *name != "model")
 }
 

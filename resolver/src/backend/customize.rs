@@ -112,7 +112,8 @@ fn pack_selected(backend: B, spec: LayerSpec, arch: Arch) -> Result<LayerSpec, B
         | B::XpuMlaSparse
         | B::CpuAttn
         | B::CpuMla
-        | B::AmxMla => Ok(spec),
+        | B::AmxMla
+        | B::TreeAttn => Ok(spec),
     }
 }
 

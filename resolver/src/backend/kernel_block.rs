@@ -126,7 +126,8 @@ fn of_selected(backend: B, asking: Asking<'_>) -> Vec<KernelBlock> {
         | B::XpuMlaSparse
         | B::CpuAttn
         | B::CpuMla
-        | B::AmxMla => multiple_of(1),
+        | B::AmxMla
+        | B::TreeAttn => multiple_of(1),
     }
 }
 

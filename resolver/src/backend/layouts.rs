@@ -79,7 +79,8 @@ pub(super) const fn declared(
         | B::XpuMlaSparse
         | B::CpuAttn
         | B::CpuMla
-        | B::AmxMla => None,
+        | B::AmxMla
+        | B::TreeAttn => None,
     }
 }
 

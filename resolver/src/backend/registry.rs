@@ -4,8 +4,10 @@
 
 use AttentionBackend as B;
 
+use crate::release::masks::{ReleaseBit, pick};
+
 macro_rules! backends {
-    ($($variant:ident = $name:literal,)*) => {
+    ($($variant:ident = $name:literal in $releases:literal,)*) => {
         /// An attention backend, by vLLM's name.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum AttentionBackend {
@@ -20,200 +22,104 @@ macro_rules! backends {
                 }
             }
         }
+
+        /// Every name and the releases that have it, in vLLM's order.
+        const BACKENDS: &[(B, u16)] = &[$((B::$variant, $releases),)*];
     };
 }
 
 backends! {
-    FlashAttn = "FLASH_ATTN",
-    FlashAttnDiffkv = "FLASH_ATTN_DIFFKV",
-    TritonAttn = "TRITON_ATTN",
-    TritonAttnDiffkv = "TRITON_ATTN_DIFFKV",
-    TritonFlashAttn = "TRITON_FLASH_ATTN",
-    RocmAttn = "ROCM_ATTN",
-    RocmSegmentedAttn = "ROCM_SEGMENTED_ATTN",
-    RocmAiterMla = "ROCM_AITER_MLA",
-    RocmAiterTritonMla = "ROCM_AITER_TRITON_MLA",
-    RocmAiterFa = "ROCM_AITER_FA",
-    RocmAiterMlaSparse = "ROCM_AITER_MLA_SPARSE",
-    XpuMlaSparse = "XPU_MLA_SPARSE",
-    TorchSdpa = "TORCH_SDPA",
-    Flashinfer = "FLASHINFER",
-    TritonFlashinfer = "TRITON_FLASHINFER",
-    FlashinferMla = "FLASHINFER_MLA",
-    TokenspeedMla = "TOKENSPEED_MLA",
-    FlashinferMlaSparse = "FLASHINFER_MLA_SPARSE",
-    FlashinferMlaSparseSm120 = "FLASHINFER_MLA_SPARSE_SM120",
-    FlashinferMlaSparseSm90 = "FLASHINFER_MLA_SPARSE_SM90",
-    TritonMla = "TRITON_MLA",
-    CutlassMla = "CUTLASS_MLA",
-    Flashmla = "FLASHMLA",
-    FlashmlaSparse = "FLASHMLA_SPARSE",
-    FlashmlaSparseDsv4 = "FLASHMLA_SPARSE_DSV4",
-    FlashinferMlaSparseDsv4 = "FLASHINFER_MLA_SPARSE_DSV4",
-    RocmFlashmlaSparseDsv4 = "ROCM_FLASHMLA_SPARSE_DSV4",
-    FlashmlaSparseDsv41 = "FLASHMLA_SPARSE_DSV41",
-    FlashinferMlaSparseDsv41 = "FLASHINFER_MLA_SPARSE_DSV41",
-    RocmFlashmlaSparseDsv41 = "ROCM_FLASHMLA_SPARSE_DSV41",
-    FlashmlaMegaAttnDsv41 = "FLASHMLA_MEGA_ATTN_DSV41",
-    B12x = "B12X",
-    FlashAttnMla = "FLASH_ATTN_MLA",
-    FlashAttnMlaSparse = "FLASH_ATTN_MLA_SPARSE",
-    FlashAttnMlaSparseFa4 = "FLASH_ATTN_MLA_SPARSE_FA4",
-    MinimaxM3Sparse = "MINIMAX_M3_SPARSE",
-    CutlassMsa = "CUTLASS_MSA",
-    TritonMsa = "TRITON_MSA",
-    Step5Dsa = "STEP5_DSA",
-    NoAttention = "NO_ATTENTION",
-    FlexAttention = "FLEX_ATTENTION",
-    HpcAttn = "HPC_ATTN",
-    RocmAiterUnifiedAttn = "ROCM_AITER_UNIFIED_ATTN",
-    CpuAttn = "CPU_ATTN",
-    CpuMla = "CPU_MLA",
-    AmxMla = "AMX_MLA",
-    Turboquant = "TURBOQUANT",
-    RocmOctave = "ROCM_OCTAVE",
-    Ultraquant = "ULTRAQUANT",
-    Custom = "CUSTOM",
+    FlashAttn = "FLASH_ATTN" in 0x3fff,
+    FlashAttnDiffkv = "FLASH_ATTN_DIFFKV" in 0x3fff,
+    TritonAttn = "TRITON_ATTN" in 0x3fff,
+    TritonAttnDiffkv = "TRITON_ATTN_DIFFKV" in 0x3ff0,
+    TritonFlashAttn = "TRITON_FLASH_ATTN" in 0x3c00,
+    RocmAttn = "ROCM_ATTN" in 0x3fff,
+    RocmSegmentedAttn = "ROCM_SEGMENTED_ATTN" in 0x3000,
+    RocmAiterMla = "ROCM_AITER_MLA" in 0x3fff,
+    RocmAiterTritonMla = "ROCM_AITER_TRITON_MLA" in 0x3fff,
+    RocmAiterFa = "ROCM_AITER_FA" in 0x3fff,
+    RocmAiterMlaSparse = "ROCM_AITER_MLA_SPARSE" in 0x3fff,
+    XpuMlaSparse = "XPU_MLA_SPARSE" in 0x3fff,
+    TorchSdpa = "TORCH_SDPA" in 0x3fff,
+    Flashinfer = "FLASHINFER" in 0x3fff,
+    TritonFlashinfer = "TRITON_FLASHINFER" in 0x3c00,
+    FlashinferMla = "FLASHINFER_MLA" in 0x3fff,
+    TokenspeedMla = "TOKENSPEED_MLA" in 0x3ffe,
+    FlashinferMlaSparse = "FLASHINFER_MLA_SPARSE" in 0x3fff,
+    FlashinferMlaSparseSm120 = "FLASHINFER_MLA_SPARSE_SM120" in 0x3ff0,
+    FlashinferMlaSparseSm90 = "FLASHINFER_MLA_SPARSE_SM90" in 0x3c00,
+    TritonMla = "TRITON_MLA" in 0x3fff,
+    CutlassMla = "CUTLASS_MLA" in 0x3fff,
+    Flashmla = "FLASHMLA" in 0x3fff,
+    FlashmlaSparse = "FLASHMLA_SPARSE" in 0x3fff,
+    FlashmlaSparseDsv4 = "FLASHMLA_SPARSE_DSV4" in 0x3ff8,
+    FlashinferMlaSparseDsv4 = "FLASHINFER_MLA_SPARSE_DSV4" in 0x3ff8,
+    RocmFlashmlaSparseDsv4 = "ROCM_FLASHMLA_SPARSE_DSV4" in 0x3ff8,
+    FlashmlaSparseDsv41 = "FLASHMLA_SPARSE_DSV41" in 0x3c00,
+    FlashinferMlaSparseDsv41 = "FLASHINFER_MLA_SPARSE_DSV41" in 0x3c00,
+    RocmFlashmlaSparseDsv41 = "ROCM_FLASHMLA_SPARSE_DSV41" in 0x2000,
+    FlashmlaMegaAttnDsv41 = "FLASHMLA_MEGA_ATTN_DSV41" in 0x3800,
+    B12x = "B12X" in 0x3c00,
+    FlashAttnMla = "FLASH_ATTN_MLA" in 0x3fff,
+    FlashAttnMlaSparse = "FLASH_ATTN_MLA_SPARSE" in 0x3fe0,
+    FlashAttnMlaSparseFa4 = "FLASH_ATTN_MLA_SPARSE_FA4" in 0x2000,
+    MinimaxM3Sparse = "MINIMAX_M3_SPARSE" in 0x3ff0,
+    CutlassMsa = "CUTLASS_MSA" in 0x3f80,
+    TritonMsa = "TRITON_MSA" in 0x3f80,
+    Step5Dsa = "STEP5_DSA" in 0x2000,
+    NoAttention = "NO_ATTENTION" in 0x3fff,
+    FlexAttention = "FLEX_ATTENTION" in 0x3fff,
+    TreeAttn = "TREE_ATTN" in 0x0001,
+    HpcAttn = "HPC_ATTN" in 0x3fe0,
+    RocmAiterUnifiedAttn = "ROCM_AITER_UNIFIED_ATTN" in 0x3fff,
+    CpuAttn = "CPU_ATTN" in 0x3fff,
+    CpuMla = "CPU_MLA" in 0x3f00,
+    AmxMla = "AMX_MLA" in 0x3e00,
+    Turboquant = "TURBOQUANT" in 0x3fff,
+    RocmOctave = "ROCM_OCTAVE" in 0x2000,
+    Ultraquant = "ULTRAQUANT" in 0x3000,
+    Custom = "CUSTOM" in 0x3fff,
 }
 
 /// 0.33.0
-pub(crate) const V0_33_0: &[B] = &[
-    B::FlashAttn,
-    B::FlashAttnDiffkv,
-    B::TritonAttn,
-    B::TritonAttnDiffkv,
-    B::TritonFlashAttn,
-    B::RocmAttn,
-    B::RocmSegmentedAttn,
-    B::RocmAiterMla,
-    B::RocmAiterTritonMla,
-    B::RocmAiterFa,
-    B::RocmAiterMlaSparse,
-    B::XpuMlaSparse,
-    B::TorchSdpa,
-    B::Flashinfer,
-    B::TritonFlashinfer,
-    B::FlashinferMla,
-    B::TokenspeedMla,
-    B::FlashinferMlaSparse,
-    B::FlashinferMlaSparseSm120,
-    B::FlashinferMlaSparseSm90,
-    B::TritonMla,
-    B::CutlassMla,
-    B::Flashmla,
-    B::FlashmlaSparse,
-    B::FlashmlaSparseDsv4,
-    B::FlashinferMlaSparseDsv4,
-    B::RocmFlashmlaSparseDsv4,
-    B::FlashmlaSparseDsv41,
-    B::FlashinferMlaSparseDsv41,
-    B::RocmFlashmlaSparseDsv41,
-    B::FlashmlaMegaAttnDsv41,
-    B::B12x,
-    B::FlashAttnMla,
-    B::FlashAttnMlaSparse,
-    B::FlashAttnMlaSparseFa4,
-    B::MinimaxM3Sparse,
-    B::CutlassMsa,
-    B::TritonMsa,
-    B::Step5Dsa,
-    B::NoAttention,
-    B::FlexAttention,
-    B::HpcAttn,
-    B::RocmAiterUnifiedAttn,
-    B::CpuAttn,
-    B::CpuMla,
-    B::AmxMla,
-    B::Turboquant,
-    B::RocmOctave,
-    B::Ultraquant,
-    B::Custom,
-];
+pub(crate) const V0_33_0: &[B] = &pick::<B, 50>(BACKENDS, ReleaseBit(13));
+
+/// 0.32.0
+pub(crate) const V0_32_0: &[B] = &pick::<B, 46>(BACKENDS, ReleaseBit(12));
+
+/// 0.31.0
+pub(crate) const V0_31_0: &[B] = &pick::<B, 44>(BACKENDS, ReleaseBit(11));
 
 /// 0.30.0
-pub(crate) const V0_30_0: &[B] = &[
-    B::FlashAttn,
-    B::FlashAttnDiffkv,
-    B::TritonAttn,
-    B::TritonAttnDiffkv,
-    B::TritonFlashAttn,
-    B::RocmAttn,
-    B::RocmAiterMla,
-    B::RocmAiterTritonMla,
-    B::RocmAiterFa,
-    B::RocmAiterMlaSparse,
-    B::XpuMlaSparse,
-    B::TorchSdpa,
-    B::Flashinfer,
-    B::TritonFlashinfer,
-    B::FlashinferMla,
-    B::TokenspeedMla,
-    B::FlashinferMlaSparse,
-    B::FlashinferMlaSparseSm120,
-    B::FlashinferMlaSparseSm90,
-    B::TritonMla,
-    B::CutlassMla,
-    B::Flashmla,
-    B::FlashmlaSparse,
-    B::FlashmlaSparseDsv4,
-    B::FlashinferMlaSparseDsv4,
-    B::RocmFlashmlaSparseDsv4,
-    B::FlashmlaSparseDsv41,
-    B::FlashinferMlaSparseDsv41,
-    B::B12x,
-    B::FlashAttnMla,
-    B::FlashAttnMlaSparse,
-    B::MinimaxM3Sparse,
-    B::CutlassMsa,
-    B::TritonMsa,
-    B::NoAttention,
-    B::FlexAttention,
-    B::HpcAttn,
-    B::RocmAiterUnifiedAttn,
-    B::CpuAttn,
-    B::CpuMla,
-    B::AmxMla,
-    B::Turboquant,
-    B::Custom,
-];
+pub(crate) const V0_30_0: &[B] = &pick::<B, 43>(BACKENDS, ReleaseBit(10));
 
 /// 0.29.0
-pub(crate) const V0_29_0: &[B] = &[
-    B::FlashAttn,
-    B::FlashAttnDiffkv,
-    B::TritonAttn,
-    B::TritonAttnDiffkv,
-    B::RocmAttn,
-    B::RocmAiterMla,
-    B::RocmAiterTritonMla,
-    B::RocmAiterFa,
-    B::RocmAiterMlaSparse,
-    B::XpuMlaSparse,
-    B::TorchSdpa,
-    B::Flashinfer,
-    B::FlashinferMla,
-    B::TokenspeedMla,
-    B::FlashinferMlaSparse,
-    B::FlashinferMlaSparseSm120,
-    B::TritonMla,
-    B::CutlassMla,
-    B::Flashmla,
-    B::FlashmlaSparse,
-    B::FlashmlaSparseDsv4,
-    B::FlashinferMlaSparseDsv4,
-    B::RocmFlashmlaSparseDsv4,
-    B::FlashAttnMla,
-    B::FlashAttnMlaSparse,
-    B::MinimaxM3Sparse,
-    B::CutlassMsa,
-    B::TritonMsa,
-    B::NoAttention,
-    B::FlexAttention,
-    B::HpcAttn,
-    B::RocmAiterUnifiedAttn,
-    B::CpuAttn,
-    B::CpuMla,
-    B::AmxMla,
-    B::Turboquant,
-    B::Custom,
-];
+pub(crate) const V0_29_0: &[B] = &pick::<B, 37>(BACKENDS, ReleaseBit(9));
+
+/// 0.28.0
+pub(crate) const V0_28_0: &[B] = &pick::<B, 36>(BACKENDS, ReleaseBit(8));
+
+/// 0.27.1
+pub(crate) const V0_27_1: &[B] = &pick::<B, 35>(BACKENDS, ReleaseBit(7));
+
+/// 0.26.0
+pub(crate) const V0_26_0: &[B] = &pick::<B, 33>(BACKENDS, ReleaseBit(6));
+
+/// 0.25.1
+pub(crate) const V0_25_1: &[B] = &pick::<B, 33>(BACKENDS, ReleaseBit(5));
+
+/// 0.24.0
+pub(crate) const V0_24_0: &[B] = &pick::<B, 31>(BACKENDS, ReleaseBit(4));
+
+/// 0.23.0
+pub(crate) const V0_23_0: &[B] = &pick::<B, 28>(BACKENDS, ReleaseBit(3));
+
+/// 0.22.1
+pub(crate) const V0_22_1: &[B] = &pick::<B, 25>(BACKENDS, ReleaseBit(2));
+
+/// 0.21.0
+pub(crate) const V0_21_0: &[B] = &pick::<B, 25>(BACKENDS, ReleaseBit(1));
+
+/// 0.20.2
+pub(crate) const V0_20_2: &[B] = &pick::<B, 25>(BACKENDS, ReleaseBit(0));

@@ -167,6 +167,9 @@ fn as_asked(backend: B, selection: &Selection, around: &Surroundings) -> Result<
                 "{backend} on CUDA: it is written for other hardware"
             )));
         }
+        Entry::Former => {
+            return Err(Refusal::not_modelled(format!("{backend} is not modelled")));
+        }
     };
     Err(raise(format!(
         "Selected backend AttentionBackendEnum.{backend} is not valid for this configuration. \

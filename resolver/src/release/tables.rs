@@ -2,826 +2,477 @@
 //! The lists of a release: `vllm/engine/arg_utils.py` `EngineArgs` and
 //! `vllm/config/cache.py` `CacheDType`.
 
+use super::engine_args::FlagNames;
+use super::masks::{ReleaseBit, pick};
 use crate::dtype::CacheDtype as D;
 
 /// What a release's dump lists.
 pub(super) struct Tables {
-    /// Names that `EngineArgs` takes, one a line, without those that begin with
-    /// `_`, which the server sets itself.
-    pub engine_args: &'static str,
+    /// Names that `EngineArgs` takes.
+    pub engine_args: FlagNames,
     /// Spellings that `--kv-cache-dtype` takes, in vLLM's order.
     pub cache_dtypes: &'static [D],
 }
 
+/// Every spelling and the releases that have it, in vLLM's order.
+const CACHE_DTYPES: &[(D, u16)] = &[
+    (D::Auto, 0x3fff),
+    (D::Float16, 0x3fff),
+    (D::Bfloat16, 0x3fff),
+    (D::Fp8, 0x3fff),
+    (D::Fp8E4m3, 0x3fff),
+    (D::Fp8E5m2, 0x3fff),
+    (D::Fp8Inc, 0x3fff),
+    (D::Fp8DsMla, 0x3fff),
+    (D::Nvfp4DsMla, 0x3c00),
+    (D::TurboquantK8v4, 0x3fff),
+    (D::Turboquant4bitNc, 0x3fff),
+    (D::TurboquantK3v4Nc, 0x3fff),
+    (D::Turboquant3bitNc, 0x3fff),
+    (D::OctaveK3v4, 0x2000),
+    (D::OctaveK3v3, 0x2000),
+    (D::OctaveK3v3Compact, 0x2000),
+    (D::Ultraquant4bit, 0x3000),
+    (D::Int4PerTokenHead, 0x3fe0),
+    (D::Int8PerTokenHead, 0x3fff),
+    (D::Fp8PerTokenHead, 0x3fff),
+    (D::Nvfp4, 0x3fff),
+    (D::Nvfp44over6, 0x3f00),
+];
+
 /// 0.33.0
 pub(super) const V0_33_0: Tables = Tables {
-    engine_args: "\
-model
-enable_return_routed_experts
-return_sampling_mask
-model_weights
-served_model_name
-tokenizer
-hf_config_path
-runner
-convert
-skip_tokenizer_init
-enable_prompt_embeds
-tokenizer_mode
-trust_remote_code
-allowed_local_media_path
-allowed_media_domains
-download_dir
-safetensors_load_strategy
-safetensors_prefetch_num_threads
-safetensors_prefetch_block_size
-load_format
-config_format
-dtype
-kv_cache_dtype
-seed
-max_model_len
-cudagraph_capture_sizes
-max_cudagraph_capture_size
-ir_op_priority
-distributed_executor_backend
-pipeline_parallel_size
-master_addr
-master_port
-nnodes
-node_rank
-distributed_timeout_seconds
-cpu_distributed_timeout_seconds
-numa_bind
-numa_bind_nodes
-numa_bind_cpus
-device_ids
-tensor_parallel_size
-prefill_context_parallel_size
-decode_context_parallel_size
-dcp_comm_backend
-dcp_q_replicate
-dcp_kv_cache_interleave_size
-cp_kv_cache_interleave_size
-data_parallel_size
-data_parallel_rank
-data_parallel_start_rank
-data_parallel_size_local
-data_parallel_address
-data_parallel_rpc_port
-data_parallel_hybrid_lb
-data_parallel_external_lb
-data_parallel_multi_port_external_lb
-data_parallel_backend
-enable_hc_sp
-enable_expert_parallel
-enable_batch_sharded_sampling
-enable_ep_weight_filter
-moe_backend
-linear_backend
-sparse_indexer_topk_backend
-all2all_backend
-enable_elastic_ep
-elastic_ep_max_dp_size
-enable_dbo
-ubatch_size
-dbo_decode_token_threshold
-dp_sync_interval
-dbo_prefill_token_threshold
-disable_nccl_for_dp_synchronization
-eplb_config
-enable_eplb
-expert_placement_strategy
-max_parallel_loading_workers
-block_size
-enable_prefix_caching
-prefix_caching_hash_algo
-prefix_cache_retention_interval
-disable_sliding_window
-disable_cascade_attn
-offload_backend
-cpu_offload_gb
-cpu_offload_params
-offload_group_size
-offload_num_in_group
-offload_prefetch_step
-offload_params
-gpu_memory_utilization
-kv_cache_memory_bytes
-max_num_batched_tokens
-max_num_scheduled_tokens
-long_prefill_token_threshold
-long_prefill_token_threshold_adaptive
-max_num_seqs
-max_num_active_seqs
-max_num_queued_reqs
-max_num_queued_tokens
-max_logprobs
-logprobs_mode
-use_fp64_gumbel
-enable_trace_replay
-disable_log_stats
-aggregate_engine_logging
-revision
-code_revision
-hf_token
-hf_overrides
-model_class_overrides
-tokenizer_revision
-quantization
-quantization_config
-allow_deprecated_quantization
-enforce_eager
-disable_custom_all_reduce
-enable_shm_tensor_arena
-language_model_only
-limit_mm_per_prompt
-enable_mm_embeds
-interleave_mm_strings
-media_io_kwargs
-mm_processor_kwargs
-mm_processor_cache_gb
-mm_processor_cache_type
-mm_hasher_algorithm
-mm_shm_cache_max_object_size_mb
-mm_encoder_only
-mm_encoder_tp_mode
-mm_encoder_attn_backend
-mm_encoder_attn_dtype
-mm_encoder_fp8_scale_path
-mm_encoder_fp8_scale_save_path
-mm_encoder_fp8_scale_save_margin
-io_processor_plugin
-renderer_num_workers
-skip_mm_profiling
-video_pruning_rate
-video_pruning_method
-mm_tensor_ipc
-mm_processor_device
-mm_ipc_gpu_memory_gb
-mm_device_do_normalize
-enable_lora
-max_loras
-max_lora_rank
-default_mm_loras
-fully_sharded_loras
-max_cpu_loras
-lora_dtype
-lora_target_modules
-enable_tower_connector_lora
-specialize_active_lora
-enable_mixed_moe_lora_format
-enable_moe_shared_loras
-max_lora_cls_labels
-ray_workers_use_nsight
-num_gpu_blocks_override
-model_loader_extra_config
-ignore_patterns
-enable_chunked_prefill
-disable_chunked_mm_input
-scheduler_reserve_full_isl
-prefill_schedule_interval
-watermark
-disable_hybrid_kv_cache_manager
-structured_outputs_config
-aux_output_config
-reasoning_parser
-reasoning_parser_plugin
-speculative_config
-spec_method
-spec_model
-spec_tokens
-watermark_config
-diffusion_config
-show_hidden_metrics_for_version
-otlp_traces_endpoint
-collect_detailed_traces
-per_request_spec_decode_metrics
-kv_cache_metrics
-kv_cache_metrics_sample
-custom_histogram_buckets
-cudagraph_metrics
-enable_layerwise_nvtx_tracing
-enable_mfu_metrics
-enable_logging_iteration_details
-jit_monitor_mode
-jit_monitor_verbose
-enable_mm_processor_stats
-scheduling_policy
-scheduler_cls
-pooler_config
-compilation_config
-attention_config
-engram_config
-mamba_config
-kernel_config
-enable_flashinfer_autotune
-monokernel
-worker_cls
-worker_extension_cls
-profiler_config
-logging_config
-log_level
-log_config_file
-kv_transfer_config
-kv_events_config
-ec_transfer_config
-ec_manager_config
-reasoning_config
-generation_config
-enable_sleep_mode
-sleep_mode_backend
-sleep_mode_offload_cudagraph
-sleep_preserve_parameter_names
-enable_cumem_allocator
-enable_nccl_comm_suspend
-override_generation_config
-model_impl
-attention_backend
-kv_cache_dtype_skip_layers
-mamba_cache_dtype
-mamba_ssm_cache_dtype
-mamba_block_size
-prefix_match_unit
-mamba_cache_mode
-enable_mamba_shared_prefix_checkpoint
-replayssm_buffer_len
-use_replayssm
-mamba_backend
-mamba_ssu_algorithm
-enable_mamba_cache_stochastic_rounding
-mamba_cache_philox_rounds
-additional_config
-use_tqdm_on_load
-pt_load_map_location
-logits_processors
-async_scheduling
-stream_interval
-kv_sharing_fast_prefill
-swa_bounded_replay
-optimization_level
-performance_mode
-fault_tolerance_config
-enable_fault_tolerance
-kv_offloading_size
-kv_offloading_backend
-tokens_only
-shutdown_timeout
-watchdog_config
-weight_transfer_config
-fail_on_environ_validation
-gdn_prefill_backend
-kda_prefill_backend
-kda_decode_backend
-",
-    cache_dtypes: &[
-        D::Auto,
-        D::Float16,
-        D::Bfloat16,
-        D::Fp8,
-        D::Fp8E4m3,
-        D::Fp8E5m2,
-        D::Fp8Inc,
-        D::Fp8DsMla,
-        D::Nvfp4DsMla,
-        D::TurboquantK8v4,
-        D::Turboquant4bitNc,
-        D::TurboquantK3v4Nc,
-        D::Turboquant3bitNc,
-        D::OctaveK3v4,
-        D::OctaveK3v3,
-        D::OctaveK3v3Compact,
-        D::Ultraquant4bit,
-        D::Int4PerTokenHead,
-        D::Int8PerTokenHead,
-        D::Fp8PerTokenHead,
-        D::Nvfp4,
-        D::Nvfp44over6,
-    ],
+    engine_args: FlagNames::of(ReleaseBit(13)),
+    cache_dtypes: &pick::<D, 22>(CACHE_DTYPES, ReleaseBit(13)),
+};
+
+/// 0.32.0
+pub(super) const V0_32_0: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(12)),
+    cache_dtypes: &pick::<D, 19>(CACHE_DTYPES, ReleaseBit(12)),
+};
+
+/// 0.31.0
+pub(super) const V0_31_0: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(11)),
+    cache_dtypes: &pick::<D, 18>(CACHE_DTYPES, ReleaseBit(11)),
 };
 
 /// 0.30.0
 pub(super) const V0_30_0: Tables = Tables {
-    engine_args: "\
-model
-enable_return_routed_experts
-return_sampling_mask
-model_weights
-served_model_name
-tokenizer
-hf_config_path
-runner
-convert
-skip_tokenizer_init
-enable_prompt_embeds
-tokenizer_mode
-trust_remote_code
-allowed_local_media_path
-allowed_media_domains
-download_dir
-safetensors_load_strategy
-safetensors_prefetch_num_threads
-safetensors_prefetch_block_size
-load_format
-config_format
-dtype
-kv_cache_dtype
-seed
-max_model_len
-cudagraph_capture_sizes
-max_cudagraph_capture_size
-ir_op_priority
-distributed_executor_backend
-pipeline_parallel_size
-master_addr
-master_port
-nnodes
-node_rank
-distributed_timeout_seconds
-cpu_distributed_timeout_seconds
-numa_bind
-numa_bind_nodes
-numa_bind_cpus
-device_ids
-tensor_parallel_size
-prefill_context_parallel_size
-decode_context_parallel_size
-dcp_comm_backend
-dcp_q_replicate
-dcp_kv_cache_interleave_size
-cp_kv_cache_interleave_size
-data_parallel_size
-data_parallel_rank
-data_parallel_start_rank
-data_parallel_size_local
-data_parallel_address
-data_parallel_rpc_port
-data_parallel_hybrid_lb
-data_parallel_external_lb
-data_parallel_multi_port_external_lb
-data_parallel_backend
-enable_expert_parallel
-enable_batch_sharded_sampling
-enable_ep_weight_filter
-moe_backend
-linear_backend
-sparse_indexer_topk_backend
-all2all_backend
-enable_elastic_ep
-elastic_ep_max_dp_size
-enable_dbo
-ubatch_size
-dbo_decode_token_threshold
-dp_sync_interval
-dbo_prefill_token_threshold
-disable_nccl_for_dp_synchronization
-eplb_config
-enable_eplb
-expert_placement_strategy
-max_parallel_loading_workers
-block_size
-enable_prefix_caching
-prefix_caching_hash_algo
-prefix_cache_retention_interval
-disable_sliding_window
-disable_cascade_attn
-offload_backend
-cpu_offload_gb
-cpu_offload_params
-offload_group_size
-offload_num_in_group
-offload_prefetch_step
-offload_params
-gpu_memory_utilization
-kv_cache_memory_bytes
-max_num_batched_tokens
-max_num_scheduled_tokens
-long_prefill_token_threshold
-max_num_seqs
-max_num_queued_reqs
-max_num_queued_tokens
-max_logprobs
-logprobs_mode
-use_fp64_gumbel
-enable_trace_replay
-disable_log_stats
-aggregate_engine_logging
-revision
-code_revision
-hf_token
-hf_overrides
-model_class_overrides
-tokenizer_revision
-quantization
-quantization_config
-allow_deprecated_quantization
-enforce_eager
-disable_custom_all_reduce
-language_model_only
-limit_mm_per_prompt
-enable_mm_embeds
-interleave_mm_strings
-media_io_kwargs
-mm_processor_kwargs
-mm_processor_cache_gb
-mm_processor_cache_type
-mm_hasher_algorithm
-mm_shm_cache_max_object_size_mb
-mm_encoder_only
-mm_encoder_tp_mode
-mm_encoder_attn_backend
-mm_encoder_attn_dtype
-mm_encoder_fp8_scale_path
-mm_encoder_fp8_scale_save_path
-mm_encoder_fp8_scale_save_margin
-io_processor_plugin
-renderer_num_workers
-skip_mm_profiling
-video_pruning_rate
-video_pruning_method
-mm_tensor_ipc
-mm_processor_device
-mm_ipc_gpu_memory_gb
-mm_device_do_normalize
-enable_lora
-max_loras
-max_lora_rank
-default_mm_loras
-fully_sharded_loras
-max_cpu_loras
-lora_dtype
-lora_target_modules
-enable_tower_connector_lora
-specialize_active_lora
-enable_mixed_moe_lora_format
-enable_moe_shared_loras
-ray_workers_use_nsight
-num_gpu_blocks_override
-model_loader_extra_config
-ignore_patterns
-enable_chunked_prefill
-disable_chunked_mm_input
-scheduler_reserve_full_isl
-prefill_schedule_interval
-watermark
-disable_hybrid_kv_cache_manager
-structured_outputs_config
-reasoning_parser
-reasoning_parser_plugin
-speculative_config
-spec_method
-spec_model
-spec_tokens
-watermark_config
-diffusion_config
-show_hidden_metrics_for_version
-otlp_traces_endpoint
-collect_detailed_traces
-per_request_spec_decode_metrics
-kv_cache_metrics
-kv_cache_metrics_sample
-cudagraph_metrics
-enable_layerwise_nvtx_tracing
-enable_mfu_metrics
-enable_logging_iteration_details
-jit_monitor_mode
-jit_monitor_verbose
-enable_mm_processor_stats
-scheduling_policy
-scheduler_cls
-pooler_config
-compilation_config
-attention_config
-engram_config
-mamba_config
-kernel_config
-enable_flashinfer_autotune
-worker_cls
-worker_extension_cls
-profiler_config
-kv_transfer_config
-kv_events_config
-ec_transfer_config
-ec_manager_config
-reasoning_config
-generation_config
-enable_sleep_mode
-enable_cumem_allocator
-enable_nccl_comm_suspend
-override_generation_config
-model_impl
-attention_backend
-kv_cache_dtype_skip_layers
-mamba_cache_dtype
-mamba_ssm_cache_dtype
-mamba_block_size
-prefix_match_unit
-mamba_cache_mode
-enable_mamba_fine_grained_prefix_cache
-replayssm_buffer_len
-use_replayssm
-mamba_backend
-mamba_ssu_algorithm
-enable_mamba_cache_stochastic_rounding
-mamba_cache_philox_rounds
-additional_config
-use_tqdm_on_load
-pt_load_map_location
-logits_processors
-async_scheduling
-stream_interval
-kv_sharing_fast_prefill
-optimization_level
-performance_mode
-fault_tolerance_config
-enable_fault_tolerance
-kv_offloading_size
-kv_offloading_backend
-tokens_only
-shutdown_timeout
-weight_transfer_config
-fail_on_environ_validation
-gdn_prefill_backend
-kda_prefill_backend
-kda_decode_backend
-",
-    cache_dtypes: &[
-        D::Auto,
-        D::Float16,
-        D::Bfloat16,
-        D::Fp8,
-        D::Fp8E4m3,
-        D::Fp8E5m2,
-        D::Fp8Inc,
-        D::Fp8DsMla,
-        D::Nvfp4DsMla,
-        D::TurboquantK8v4,
-        D::Turboquant4bitNc,
-        D::TurboquantK3v4Nc,
-        D::Turboquant3bitNc,
-        D::Int4PerTokenHead,
-        D::Int8PerTokenHead,
-        D::Fp8PerTokenHead,
-        D::Nvfp4,
-        D::Nvfp44over6,
-    ],
+    engine_args: FlagNames::of(ReleaseBit(10)),
+    cache_dtypes: &pick::<D, 18>(CACHE_DTYPES, ReleaseBit(10)),
 };
 
 /// 0.29.0
 pub(super) const V0_29_0: Tables = Tables {
-    engine_args: "\
-model
-enable_return_routed_experts
-return_sampling_mask
-model_weights
-served_model_name
-tokenizer
-hf_config_path
-runner
-convert
-skip_tokenizer_init
-enable_prompt_embeds
-tokenizer_mode
-trust_remote_code
+    engine_args: FlagNames::of(ReleaseBit(9)),
+    cache_dtypes: &pick::<D, 17>(CACHE_DTYPES, ReleaseBit(9)),
+};
+
+/// 0.28.0
+pub(super) const V0_28_0: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(8)),
+    cache_dtypes: &pick::<D, 17>(CACHE_DTYPES, ReleaseBit(8)),
+};
+
+/// 0.27.1
+pub(super) const V0_27_1: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(7)),
+    cache_dtypes: &pick::<D, 16>(CACHE_DTYPES, ReleaseBit(7)),
+};
+
+/// 0.26.0
+pub(super) const V0_26_0: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(6)),
+    cache_dtypes: &pick::<D, 16>(CACHE_DTYPES, ReleaseBit(6)),
+};
+
+/// 0.25.1
+pub(super) const V0_25_1: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(5)),
+    cache_dtypes: &pick::<D, 16>(CACHE_DTYPES, ReleaseBit(5)),
+};
+
+/// 0.24.0
+pub(super) const V0_24_0: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(4)),
+    cache_dtypes: &pick::<D, 15>(CACHE_DTYPES, ReleaseBit(4)),
+};
+
+/// 0.23.0
+pub(super) const V0_23_0: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(3)),
+    cache_dtypes: &pick::<D, 15>(CACHE_DTYPES, ReleaseBit(3)),
+};
+
+/// 0.22.1
+pub(super) const V0_22_1: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(2)),
+    cache_dtypes: &pick::<D, 15>(CACHE_DTYPES, ReleaseBit(2)),
+};
+
+/// 0.21.0
+pub(super) const V0_21_0: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(1)),
+    cache_dtypes: &pick::<D, 15>(CACHE_DTYPES, ReleaseBit(1)),
+};
+
+/// 0.20.2
+pub(super) const V0_20_2: Tables = Tables {
+    engine_args: FlagNames::of(ReleaseBit(0)),
+    cache_dtypes: &pick::<D, 15>(CACHE_DTYPES, ReleaseBit(0)),
+};
+
+/// The names that `EngineArgs` takes, by the releases that take them, one a line;
+/// without those that begin with `_`, which the server sets itself.
+pub(super) const ENGINE_ARGS: &[(u16, &str)] = &[
+    (
+        0x3fff,
+        "\
+additional_config
+aggregate_engine_logging
+all2all_backend
+allow_deprecated_quantization
 allowed_local_media_path
 allowed_media_domains
-download_dir
-safetensors_load_strategy
-safetensors_prefetch_num_threads
-safetensors_prefetch_block_size
-load_format
-config_format
-dtype
-kv_cache_dtype
-seed
-max_model_len
-cudagraph_capture_sizes
-max_cudagraph_capture_size
-ir_op_priority
-distributed_executor_backend
-pipeline_parallel_size
-master_addr
-master_port
-nnodes
-node_rank
-distributed_timeout_seconds
-cpu_distributed_timeout_seconds
-numa_bind
-numa_bind_nodes
-numa_bind_cpus
-device_ids
-tensor_parallel_size
-prefill_context_parallel_size
-decode_context_parallel_size
-dcp_comm_backend
-dcp_q_replicate
-dcp_kv_cache_interleave_size
-cp_kv_cache_interleave_size
-data_parallel_size
-data_parallel_rank
-data_parallel_start_rank
-data_parallel_size_local
-data_parallel_address
-data_parallel_rpc_port
-data_parallel_hybrid_lb
-data_parallel_external_lb
-data_parallel_multi_port_external_lb
-data_parallel_backend
-enable_expert_parallel
-enable_batch_sharded_sampling
-enable_ep_weight_filter
-moe_backend
-linear_backend
-all2all_backend
-enable_elastic_ep
-enable_dbo
-ubatch_size
-dbo_decode_token_threshold
-dbo_prefill_token_threshold
-disable_nccl_for_dp_synchronization
-eplb_config
-enable_eplb
-expert_placement_strategy
-max_parallel_loading_workers
+async_scheduling
+attention_backend
+attention_config
 block_size
-enable_prefix_caching
-prefix_caching_hash_algo
-prefix_cache_retention_interval
-disable_sliding_window
-disable_cascade_attn
-offload_backend
+code_revision
+collect_detailed_traces
+compilation_config
+config_format
+convert
+cp_kv_cache_interleave_size
 cpu_offload_gb
 cpu_offload_params
-offload_group_size
-offload_num_in_group
-offload_prefetch_step
-offload_params
-gpu_memory_utilization
-kv_cache_memory_bytes
-max_num_batched_tokens
-max_num_scheduled_tokens
-long_prefill_token_threshold
-max_num_seqs
-max_num_queued_reqs
-max_num_queued_tokens
-max_logprobs
-logprobs_mode
-use_fp64_gumbel
-enable_trace_replay
-disable_log_stats
-aggregate_engine_logging
-revision
-code_revision
-hf_token
-hf_overrides
-model_class_overrides
-tokenizer_revision
-quantization
-quantization_config
-allow_deprecated_quantization
-enforce_eager
+cudagraph_capture_sizes
+cudagraph_metrics
+data_parallel_address
+data_parallel_backend
+data_parallel_external_lb
+data_parallel_hybrid_lb
+data_parallel_rank
+data_parallel_rpc_port
+data_parallel_size
+data_parallel_size_local
+data_parallel_start_rank
+dbo_decode_token_threshold
+dbo_prefill_token_threshold
+dcp_comm_backend
+dcp_kv_cache_interleave_size
+decode_context_parallel_size
+default_mm_loras
+disable_cascade_attn
+disable_chunked_mm_input
 disable_custom_all_reduce
+disable_hybrid_kv_cache_manager
+disable_log_stats
+disable_nccl_for_dp_synchronization
+disable_sliding_window
+distributed_executor_backend
+distributed_timeout_seconds
+download_dir
+dtype
+ec_transfer_config
+enable_chunked_prefill
+enable_dbo
+enable_elastic_ep
+enable_ep_weight_filter
+enable_eplb
+enable_expert_parallel
+enable_flashinfer_autotune
+enable_layerwise_nvtx_tracing
+enable_logging_iteration_details
+enable_lora
+enable_mamba_cache_stochastic_rounding
+enable_mfu_metrics
+enable_mm_embeds
+enable_mm_processor_stats
+enable_prefix_caching
+enable_prompt_embeds
+enable_return_routed_experts
+enable_sleep_mode
+enable_tower_connector_lora
+enforce_eager
+eplb_config
+expert_placement_strategy
+fail_on_environ_validation
+fully_sharded_loras
+gdn_prefill_backend
+generation_config
+gpu_memory_utilization
+hf_config_path
+hf_overrides
+hf_token
+ignore_patterns
+interleave_mm_strings
+io_processor_plugin
+ir_op_priority
+kernel_config
+kv_cache_dtype
+kv_cache_dtype_skip_layers
+kv_cache_memory_bytes
+kv_cache_metrics
+kv_cache_metrics_sample
+kv_events_config
+kv_offloading_backend
+kv_offloading_size
+kv_sharing_fast_prefill
+kv_transfer_config
 language_model_only
 limit_mm_per_prompt
-enable_mm_embeds
-interleave_mm_strings
-media_io_kwargs
-mm_processor_kwargs
-mm_processor_cache_gb
-mm_processor_cache_type
-mm_hasher_algorithm
-mm_shm_cache_max_object_size_mb
-mm_encoder_only
-mm_encoder_tp_mode
-mm_encoder_attn_backend
-mm_encoder_attn_dtype
-mm_encoder_fp8_scale_path
-mm_encoder_fp8_scale_save_path
-mm_encoder_fp8_scale_save_margin
-io_processor_plugin
-renderer_num_workers
-skip_mm_profiling
-video_pruning_rate
-video_pruning_method
-mm_tensor_ipc
-mm_processor_device
-mm_ipc_gpu_memory_gb
-mm_device_do_normalize
-enable_lora
-max_loras
-max_lora_rank
-default_mm_loras
-fully_sharded_loras
-max_cpu_loras
+load_format
+logits_processors
+logprobs_mode
+long_prefill_token_threshold
 lora_dtype
 lora_target_modules
-enable_tower_connector_lora
-specialize_active_lora
-enable_mixed_moe_lora_format
-enable_moe_shared_loras
-ray_workers_use_nsight
-num_gpu_blocks_override
+mamba_backend
+mamba_block_size
+mamba_cache_dtype
+mamba_cache_mode
+mamba_cache_philox_rounds
+mamba_config
+mamba_ssm_cache_dtype
+master_addr
+master_port
+max_cpu_loras
+max_cudagraph_capture_size
+max_logprobs
+max_lora_rank
+max_loras
+max_model_len
+max_num_batched_tokens
+max_num_seqs
+max_parallel_loading_workers
+media_io_kwargs
+mm_encoder_attn_backend
+mm_encoder_only
+mm_encoder_tp_mode
+mm_processor_cache_gb
+mm_processor_cache_type
+mm_processor_kwargs
+mm_shm_cache_max_object_size_mb
+mm_tensor_ipc
+model
+model_impl
 model_loader_extra_config
-ignore_patterns
-enable_chunked_prefill
-disable_chunked_mm_input
-scheduler_reserve_full_isl
-prefill_schedule_interval
-watermark
-disable_hybrid_kv_cache_manager
-structured_outputs_config
+model_weights
+moe_backend
+nnodes
+node_rank
+num_gpu_blocks_override
+numa_bind
+numa_bind_cpus
+numa_bind_nodes
+offload_backend
+offload_group_size
+offload_num_in_group
+offload_params
+offload_prefetch_step
+optimization_level
+otlp_traces_endpoint
+override_generation_config
+performance_mode
+pipeline_parallel_size
+pooler_config
+prefill_context_parallel_size
+prefix_caching_hash_algo
+profiler_config
+pt_load_map_location
+quantization
+quantization_config
+ray_workers_use_nsight
+reasoning_config
 reasoning_parser
 reasoning_parser_plugin
+renderer_num_workers
+revision
+runner
+safetensors_load_strategy
+scheduler_cls
+scheduler_reserve_full_isl
+scheduling_policy
+seed
+served_model_name
+show_hidden_metrics_for_version
+shutdown_timeout
+skip_mm_profiling
+skip_tokenizer_init
+specialize_active_lora
 speculative_config
+stream_interval
+structured_outputs_config
+tensor_parallel_size
+tokenizer
+tokenizer_mode
+tokenizer_revision
+tokens_only
+trust_remote_code
+ubatch_size
+use_tqdm_on_load
+video_pruning_rate
+weight_transfer_config
+worker_cls
+worker_extension_cls
+",
+    ),
+    (
+        0x3ffe,
+        "\
+mm_encoder_attn_dtype
+mm_encoder_fp8_scale_path
+mm_encoder_fp8_scale_save_margin
+mm_encoder_fp8_scale_save_path
+safetensors_prefetch_block_size
+safetensors_prefetch_num_threads
+",
+    ),
+    (
+        0x3ffc,
+        "\
+cpu_distributed_timeout_seconds
+data_parallel_multi_port_external_lb
+enable_cumem_allocator
+enable_mixed_moe_lora_format
+linear_backend
 spec_method
 spec_model
 spec_tokens
+use_fp64_gumbel
+",
+    ),
+    (
+        0x3ff0,
+        "\
+device_ids
 diffusion_config
-show_hidden_metrics_for_version
-otlp_traces_endpoint
-collect_detailed_traces
-per_request_spec_decode_metrics
-kv_cache_metrics
-kv_cache_metrics_sample
-cudagraph_metrics
-enable_layerwise_nvtx_tracing
-enable_mfu_metrics
-enable_logging_iteration_details
-jit_monitor_mode
 jit_monitor_verbose
-enable_mm_processor_stats
-scheduling_policy
-scheduler_cls
-pooler_config
-compilation_config
-attention_config
-mamba_config
-kernel_config
-enable_flashinfer_autotune
-enable_bf16x3_router_gemm
-worker_cls
-worker_extension_cls
-profiler_config
-kv_transfer_config
-kv_events_config
-ec_transfer_config
-ec_manager_config
-reasoning_config
-generation_config
-enable_sleep_mode
-enable_cumem_allocator
-override_generation_config
-model_impl
-attention_backend
-kv_cache_dtype_skip_layers
-mamba_cache_dtype
-mamba_ssm_cache_dtype
-mamba_block_size
+prefill_schedule_interval
+watermark
+",
+    ),
+    (
+        0x3fe0,
+        "\
+jit_monitor_mode
+mm_ipc_gpu_memory_gb
+model_class_overrides
+",
+    ),
+    (
+        0x3fc0,
+        "\
+enable_moe_shared_loras
+max_num_scheduled_tokens
 prefix_match_unit
-mamba_cache_mode
+",
+    ),
+    (
+        0x3f80,
+        "\
+enable_fault_tolerance
+fault_tolerance_config
+kda_prefill_backend
+mamba_ssu_algorithm
+mm_hasher_algorithm
 replayssm_buffer_len
 use_replayssm
-mamba_backend
-mamba_ssu_algorithm
-enable_mamba_cache_stochastic_rounding
-mamba_cache_philox_rounds
-additional_config
-use_tqdm_on_load
-pt_load_map_location
-logits_processors
-async_scheduling
-stream_interval
-kv_sharing_fast_prefill
-optimization_level
-performance_mode
-fault_tolerance_config
-enable_fault_tolerance
-kv_offloading_size
-kv_offloading_backend
-tokens_only
-shutdown_timeout
-weight_transfer_config
-fail_on_environ_validation
-gdn_prefill_backend
-kda_prefill_backend
+video_pruning_method
 ",
-    cache_dtypes: &[
-        D::Auto,
-        D::Float16,
-        D::Bfloat16,
-        D::Fp8,
-        D::Fp8E4m3,
-        D::Fp8E5m2,
-        D::Fp8Inc,
-        D::Fp8DsMla,
-        D::TurboquantK8v4,
-        D::Turboquant4bitNc,
-        D::TurboquantK3v4Nc,
-        D::Turboquant3bitNc,
-        D::Int4PerTokenHead,
-        D::Int8PerTokenHead,
-        D::Fp8PerTokenHead,
-        D::Nvfp4,
-        D::Nvfp44over6,
-    ],
-};
+    ),
+    (
+        0x3f00,
+        "\
+ec_manager_config
+mm_device_do_normalize
+mm_processor_device
+return_sampling_mask
+",
+    ),
+    (
+        0x3e00,
+        "\
+dcp_q_replicate
+enable_batch_sharded_sampling
+enable_trace_replay
+max_num_queued_reqs
+max_num_queued_tokens
+per_request_spec_decode_metrics
+prefix_cache_retention_interval
+",
+    ),
+    (
+        0x3c00,
+        "\
+dp_sync_interval
+elastic_ep_max_dp_size
+enable_nccl_comm_suspend
+engram_config
+kda_decode_backend
+sparse_indexer_topk_backend
+watermark_config
+",
+    ),
+    (
+        0x3800,
+        "\
+aux_output_config
+enable_mamba_shared_prefix_checkpoint
+log_config_file
+log_level
+logging_config
+long_prefill_token_threshold_adaptive
+max_lora_cls_labels
+max_num_active_seqs
+sleep_preserve_parameter_names
+swa_bounded_replay
+",
+    ),
+    (
+        0x3000,
+        "\
+custom_histogram_buckets
+enable_hc_sp
+enable_shm_tensor_arena
+sleep_mode_offload_cudagraph
+",
+    ),
+    (
+        0x2000,
+        "\
+monokernel
+sleep_mode_backend
+watchdog_config
+",
+    ),
+    (
+        0x0400,
+        "\
+enable_mamba_fine_grained_prefix_cache
+",
+    ),
+    (
+        0x03c0,
+        "\
+enable_bf16x3_router_gemm
+",
+    ),
+    (
+        0x00ff,
+        "\
+calculate_kv_scales
+override_attention_dtype
+",
+    ),
+    (
+        0x007f,
+        "\
+max_long_partial_prefills
+max_num_partial_prefills
+",
+    ),
+];

@@ -2,8 +2,8 @@
 //! `tests/oracle/dump_tables.py` dumps from vLLM itself) becomes Rust and a page of documentation. Needs no vLLM.
 
 mod architectures;
+mod lists;
 
-use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
 
@@ -81,12 +81,18 @@ pub fn check(workspace: &Workspace) -> Fallible {
 /// Each generated file and what belongs in it.
 fn generated(workspace: &Workspace) -> Fallible<Vec<(PathBuf, String)>> {
     let releases = dumps(workspace)?;
-    let newest = releases.first().ok_or("resolver/tables/ is empty")?;
+    let newest = releases.last().ok_or("resolver/tables/ is empty")?;
     let source = workspace.root.join("resolver/src");
     let models = fs::read_to_string(source.join("model/mod.rs"))?;
     Ok(vec![
-        (source.join("backend/registry.rs"), registry(&releases)?),
-        (source.join("release/tables.rs"), release_tables(&releases)?),
+        (
+            source.join("backend/registry.rs"),
+            lists::backends(&releases)?,
+        ),
+        (
+            source.join("release/tables.rs"),
+            lists::of_releases(&releases)?,
+        ),
         (
             workspace.root.join("docs/architectures.md"),
             architectures::page(newest, &models)?,
@@ -94,7 +100,7 @@ fn generated(workspace: &Workspace) -> Fallible<Vec<(PathBuf, String)>> {
     ])
 }
 
-/// The dumps, newest release first.
+/// The dumps, oldest release first.
 fn dumps(workspace: &Workspace) -> Fallible<Vec<Tables>> {
     let mut releases = Vec::new();
     for entry in fs::read_dir(workspace.root.join("resolver/tables"))? {
@@ -111,7 +117,7 @@ fn dumps(workspace: &Workspace) -> Fallible<Vec<Tables>> {
         let parts = release.split('.').map(str::parse);
         parts.map(Result::unwrap_or_default).collect()
     };
-    releases.sort_by_key(|tables| std::cmp::Reverse(parts(&tables.release)));
+    releases.sort_by_key(|tables| parts(&tables.release));
     Ok(releases)
 }
 
@@ -126,102 +132,6 @@ fn variant(name: &str) -> String {
                 .chain(letters.map(|letter| letter.to_ascii_lowercase()))
         })
         .collect()
-}
-
-/// `backend/registry.rs`: every backend's name, and the names of each release.
-fn registry(releases: &[Tables]) -> Fallible<String> {
-    const POINTER: &str = "/attention_backends";
-    let mut all: Vec<&str> = Vec::new();
-    for tables in releases {
-        for name in tables.names(POINTER)? {
-            if !all.contains(&name) {
-                all.push(name);
-            }
-        }
-    }
-    let mut text = format!(
-        "// {HEADER}\n{}",
-        r#"//! The names of vLLM's attention backends, per release.
-//! Mirrors `vllm/v1/attention/backends/registry.py` `AttentionBackendEnum`.
-
-use AttentionBackend as B;
-
-macro_rules! backends {
-    ($($variant:ident = $name:literal,)*) => {
-        /// An attention backend, by vLLM's name.
-        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        pub enum AttentionBackend {
-            $(#[doc = concat!("`", $name, "`")] $variant,)*
-        }
-
-        impl AttentionBackend {
-            /// vLLM's name.
-            pub const fn as_str(self) -> &'static str {
-                match self {
-                    $(Self::$variant => $name,)*
-                }
-            }
-        }
-    };
-}
-
-backends! {
-"#
-    );
-    for name in all {
-        writeln!(text, "    {} = {name:?},", variant(name))?;
-    }
-    text += "}\n";
-    for tables in releases {
-        write!(
-            text,
-            "\n/// {}\npub(crate) const {}: &[B] = &[\n",
-            tables.release,
-            tables.constant()
-        )?;
-        for name in tables.names(POINTER)? {
-            writeln!(text, "    B::{},", variant(name))?;
-        }
-        text += "];\n";
-    }
-    Ok(text)
-}
-
-/// `release/tables.rs`: the flags and the cache dtypes of each release.
-fn release_tables(releases: &[Tables]) -> Fallible<String> {
-    let mut text = format!(
-        "// {HEADER}\n{}",
-        "//! The lists of a release: `vllm/engine/arg_utils.py` `EngineArgs` and\n\
-         //! `vllm/config/cache.py` `CacheDType`.\n\n\
-         use crate::dtype::CacheDtype as D;\n\n\
-         /// What a release's dump lists.\n\
-         pub(super) struct Tables {\n    \
-         /// Names that `EngineArgs` takes, one a line, without those that begin with\n    \
-         /// `_`, which the server sets itself.\n    \
-         pub engine_args: &'static str,\n    \
-         /// Spellings that `--kv-cache-dtype` takes, in vLLM's order.\n    \
-         pub cache_dtypes: &'static [D],\n\
-         }\n"
-    );
-    for tables in releases {
-        write!(
-            text,
-            "\n/// {}\npub(super) const {}: Tables = Tables {{\n    engine_args: \"\\\n",
-            tables.release,
-            tables.constant()
-        )?;
-        for name in tables.names("/engine_args")? {
-            if !name.starts_with('_') {
-                writeln!(text, "{name}")?;
-            }
-        }
-        text += "\",\n    cache_dtypes: &[\n";
-        for name in tables.names("/kv_cache_dtypes")? {
-            writeln!(text, "        D::{},", variant(name))?;
-        }
-        text += "    ],\n};\n";
-    }
-    Ok(text)
 }
 
 #[cfg(test)]

@@ -75,6 +75,7 @@ pub(super) fn objection(
         | B::CutlassMsa
         | B::TritonMsa
         | B::NoAttention
+        | B::TreeAttn
         | B::TorchSdpa
         | B::Custom
         | B::RocmAttn

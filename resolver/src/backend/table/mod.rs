@@ -24,6 +24,9 @@ pub(super) enum Entry {
     Unregistered,
     /// Written for other hardware.
     OtherPlatform,
+    /// Only releases have it of which DeepSeek V4 alone is modelled, whose
+    /// layers bring their own backend.
+    Former,
 }
 
 /// What a backend supports, as far as it says so field by field. Every row
@@ -169,6 +172,7 @@ pub(super) const fn entry(backend: B) -> Entry {
         B::FlashmlaMegaAttnDsv41 => rows::MEGA_ATTENTION,
         B::MinimaxM3Sparse | B::CutlassMsa | B::TritonMsa => rows::MINIMAX_M3_SPARSE,
         B::Step5Dsa => rows::STEP5_DSA,
+        B::TreeAttn => return Entry::Former,
         B::NoAttention => return Entry::NoModule("vllm.v1.attention.backends.no_attention"),
         B::TorchSdpa | B::Custom => return Entry::Unregistered,
         B::RocmAttn

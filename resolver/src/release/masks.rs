@@ -1,0 +1,29 @@
+//! Lists that several releases share: each item with the releases that have it.
+
+/// Which bit of a mask stands for the release.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ReleaseBit(pub u32);
+
+impl ReleaseBit {
+    pub(crate) const fn is_in(self, mask: u16) -> bool {
+        mask & (1 << self.0) != 0
+    }
+}
+
+/// The `N` items that the release has, in the list's order.
+pub(crate) const fn pick<T: Copy, const N: usize>(
+    list: &[(T, u16)],
+    release: ReleaseBit,
+) -> [T; N] {
+    let mut out = [list[0].0; N];
+    let (mut from, mut to) = (0, 0);
+    while from < list.len() {
+        if release.is_in(list[from].1) {
+            out[to] = list[from].0;
+            to += 1;
+        }
+        from += 1;
+    }
+    assert!(to == N, "the release has another number of items");
+    out
+}
