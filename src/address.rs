@@ -353,7 +353,7 @@ mod tests {
         for query in [
             "gpu=%3Cscript%3Ealert(1)%3C/script%3E",
             "release=9.9.9",
-            "release=0.28.0",
+            "release=0.28.1",
             "kv_cache_dtype=fp7",
             "tensor_parallel_size=1e9",
             "tensor_parallel_size=99999999999999999999999999",

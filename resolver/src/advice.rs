@@ -16,7 +16,7 @@ pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
     let mut advice = Vec::new();
     match refusal {
         Refusal::NotModelled(_) | Refusal::BadCase(_) | Refusal::TooLarge => {}
-        Refusal::PackedNeedsFp8(dtype) | Refusal::PackedAssertsFp8(dtype) => {
+        Refusal::PackedNeedsFp8(dtype) | Refusal::PackedAssertsFp8 { dtype, .. } => {
             dtypes(request, &mut advice);
             another_backend(request, *dtype, &mut advice);
         }
@@ -28,7 +28,7 @@ pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
         Refusal::PromotedSpecField(_) => {
             without(request, Flag::DisableHybridKvCacheManager, &mut advice);
         }
-        Refusal::NoMemory | Refusal::NothingToAutoFit => advice.push(Advice {
+        Refusal::NoMemory(_) | Refusal::NothingToAutoFit => advice.push(Advice {
             text: "Nothing is left for the KV cache: more GPUs (tensor_parallel_size), a higher \
                    gpu_memory_utilization or a smaller max_num_batched_tokens leave more."
                 .to_owned(),
@@ -38,6 +38,9 @@ pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
             estimated_max_len, ..
         } => shorter(request, *estimated_max_len, &mut advice),
         Refusal::Raised { stage, .. } => {
+            if *stage == Stage::Plan {
+                without(request, Flag::BlockSize, &mut advice);
+            }
             if *stage == Stage::Config || *stage == Stage::Args {
                 if request.args.kv_cache_dtype.is_some() {
                     dtypes(request, &mut advice);

@@ -40,6 +40,62 @@ impl Stage {
     }
 }
 
+/// How a release words that DeepSeek V4's packed rows are fp8.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackedAssertion {
+    /// Through 0.22.
+    ForNow,
+    /// 0.23.
+    FlashMla,
+    /// 0.24 to 0.29.
+    Layout,
+}
+
+impl PackedAssertion {
+    const fn text(self) -> &'static str {
+        match self {
+            Self::ForNow => "DeepseekV4 only supports fp8 kv-cache format for now",
+            Self::FlashMla => "DeepseekV4 FlashMLA fp8 layout only supports fp8 kv-cache",
+            Self::Layout => "DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache",
+        }
+    }
+}
+
+/// How a release words its memory errors.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MemoryTexts {
+    /// Through 0.21: a slip, and nothing of the CPU.
+    Models,
+    /// Since 0.22: says what the flag does on the CPU backend.
+    OnCpuToo,
+}
+
+impl MemoryTexts {
+    const fn engine_aside(self) -> &'static str {
+        match self {
+            Self::Models => "",
+            Self::OnCpuToo => {
+                " (this flag also controls CPU memory reservation on the CPU backend, despite its \
+                 name)"
+            }
+        }
+    }
+
+    const fn models(self) -> &'static str {
+        match self {
+            Self::Models => "models's",
+            Self::OnCpuToo => "model's",
+        }
+    }
+
+    const fn flag_aside(self) -> &'static str {
+        match self {
+            Self::Models => "",
+            Self::OnCpuToo => " (which also controls CPU memory on the CPU backend)",
+        }
+    }
+}
+
 /// Why the KV cache cannot be answered for or would not start.
 ///
 /// `Display` is the text that the user reads: vLLM's, to the letter, for
@@ -74,9 +130,14 @@ pub enum Refusal {
          `--kv-cache-dtype fp8` or select a backend that supports bfloat16 KV cache."
     )]
     PackedNeedsFp8(CacheDtype),
-    /// The same rule through 0.29, an assertion.
-    #[error("DeepseekV4 fp8_ds_mla layout only supports fp8 kv-cache, got {0}")]
-    PackedAssertsFp8(CacheDtype),
+    /// The same rule through 0.29, an assertion whose words changed twice.
+    #[error("{}, got {dtype}", words.text())]
+    PackedAssertsFp8 {
+        /// As asked.
+        dtype: CacheDtype,
+        /// The release's.
+        words: PackedAssertion,
+    },
     /// `vllm/models/deepseek_v4/nvidia/model.py` `_select_dsv4_attn_cls`.
     #[error(
         "{0} is not a DeepSeek V4 attention backend. Use FLASHINFER_MLA_SPARSE_DSV4 for \
@@ -96,19 +157,21 @@ pub enum Refusal {
     /// `_check_enough_kv_cache_memory`: nothing left.
     #[error(
         "No available memory for the cache blocks. Try increasing `gpu_memory_utilization` when \
-         initializing the engine (this flag also controls CPU memory reservation on the CPU \
-         backend, despite its name). See \
-         https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details."
+         initializing the engine{}. See \
+         https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more details.",
+        .0.engine_aside()
     )]
-    NoMemory,
+    NoMemory(MemoryTexts),
     /// `_check_enough_kv_cache_memory`: one request does not fit.
     #[error(
-        "To serve at least one request with the model's max seq len ({max_model_len}), \
+        "To serve at least one request with the {models} max seq len ({max_model_len}), \
          ({needed} GiB KV cache is needed, which is larger than the available KV cache memory \
-         ({available} GiB). {estimate}Try increasing `gpu_memory_utilization` (which also \
-         controls CPU memory on the CPU backend) or decreasing `max_model_len` when initializing \
+         ({available} GiB). {estimate}Try increasing `gpu_memory_utilization`{aside} or \
+         decreasing `max_model_len` when initializing \
          the engine. See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ for more \
          details.",
+        models = texts.models(),
+        aside = texts.flag_aside(),
         needed = format_gib(i128::from(*needed_bytes)),
         available = format_gib(*available_bytes),
         estimate = estimated_sentence(*estimated_max_len),
@@ -116,12 +179,14 @@ pub enum Refusal {
     RequestDoesNotFit {
         /// The length that was asked, in tokens.
         max_model_len: u64,
-        /// Bytes that one such request needs.
+        /// Bytes that one such request needs, as the release counts them.
         needed_bytes: u64,
-        /// Bytes there are, less the null block.
+        /// Bytes there are, since 0.29 less the null block.
         available_bytes: i128,
         /// The longest request that fits, in tokens; 0 if none does.
         estimated_max_len: u64,
+        /// The release's words.
+        texts: MemoryTexts,
     },
     /// `_auto_fit_max_model_len`.
     #[error(
@@ -164,12 +229,12 @@ impl Refusal {
             Self::BadCase(_) => Stage::Args,
             Self::Raised { stage, .. } => *stage,
             Self::PackedNeedsFp8(_)
-            | Self::PackedAssertsFp8(_)
+            | Self::PackedAssertsFp8 { .. }
             | Self::NotADeepseekV4Backend(_) => Stage::Model,
             Self::ZeroDivision
             | Self::WindowUnderDcp
             | Self::PromotedSpecField(_)
-            | Self::NoMemory
+            | Self::NoMemory(_)
             | Self::RequestDoesNotFit { .. }
             | Self::NothingToAutoFit => Stage::Plan,
         }
@@ -182,12 +247,12 @@ impl Refusal {
             Self::NotModelled(_) | Self::TooLarge => "NotModelled",
             Self::BadCase(_) => "BadCase",
             Self::Raised { error_type, .. } => error_type,
-            Self::PackedAssertsFp8(_) | Self::WindowUnderDcp => "AssertionError",
+            Self::PackedAssertsFp8 { .. } | Self::WindowUnderDcp => "AssertionError",
             Self::ZeroDivision => "ZeroDivisionError",
             Self::PromotedSpecField(_) => "TypeError",
             Self::PackedNeedsFp8(_)
             | Self::NotADeepseekV4Backend(_)
-            | Self::NoMemory
+            | Self::NoMemory(_)
             | Self::RequestDoesNotFit { .. }
             | Self::NothingToAutoFit => "ValueError",
         }
@@ -198,7 +263,7 @@ impl Refusal {
     pub const fn outcome(&self) -> Outcome {
         match self {
             Self::NotModelled(_) | Self::TooLarge => Outcome::Unmodelled,
-            Self::NoMemory | Self::RequestDoesNotFit { .. } | Self::NothingToAutoFit => {
+            Self::NoMemory(_) | Self::RequestDoesNotFit { .. } | Self::NothingToAutoFit => {
                 Outcome::DoesNotFit
             }
             _ => Outcome::Refused,
@@ -316,6 +381,7 @@ mod tests {
             needed_bytes: 7_723_261_440,
             available_bytes: 2_146_481_408,
             estimated_max_len: 5204,
+            texts: MemoryTexts::OnCpuToo,
         };
         assert_eq!(
             refusal.to_string(),

@@ -116,7 +116,7 @@ impl MemoryTier {
         let held_small = gpu.name.to_ascii_lowercase().contains("a100")
             || (release.profile().gb10_is_small && gpu.capability == GB10);
         match gpu.total_memory_bytes {
-            HUGE_BYTES.. => Self::Huge,
+            HUGE_BYTES.. if release.profile().has_huge_tier => Self::Huge,
             LARGE_BYTES.. if !held_small => Self::Large,
             _ => Self::Small,
         }

@@ -4,9 +4,11 @@ use crate::backend::deepseek_v4::Implementation;
 use crate::config::{EngineConfig, ModelDtype};
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
+use crate::release::{BlockRule, CapacityRule, Grouping, InFlight, Profile, Release, SlotRule};
 use crate::request::Request;
 use crate::resolution::{Note, Resolution};
 use crate::spec::deepseek_v4::KERNEL_BLOCK_SIZE;
+use crate::units::thousands;
 
 /// GPUs in a usual node.
 const USUAL_NODE_GPUS: u64 = 8;
@@ -17,6 +19,7 @@ pub(crate) fn on_deepseek_v4(
     config: &EngineConfig,
     implementation: Implementation,
     block_size: u64,
+    profile: &Profile,
     notes: &mut Vec<Note>,
 ) -> bool {
     let mut concerns = false;
@@ -30,7 +33,7 @@ pub(crate) fn on_deepseek_v4(
                  {block_size} tokens, and {} and the indexer take {kernel} only: vLLM's \
                  select_common_block_size (vllm/v1/worker/utils.py) raises \"No common block \
                  size for {block_size} (…)\". Use --block-size {kernel}, or leave it out.",
-                implementation.backend()
+                implementation.backend(profile)
             ),
         ));
     } else if block_size != kernel {
@@ -53,7 +56,7 @@ pub(crate) fn on_deepseek_v4(
                 "{} declares auto, bfloat16, fp8 and fp8_e4m3 for its plain rows; nothing asks \
                  it about {} before the first kernel, so the start-up passes and what happens \
                  then is not known.",
-                implementation.backend(),
+                implementation.backend(profile),
                 config.cache_dtype
             ),
         ));
@@ -64,7 +67,7 @@ pub(crate) fn on_deepseek_v4(
             "model-dtype-not-declared",
             format!(
                 "{} declares bfloat16 activations only; nothing asks it before the first kernel.",
-                implementation.backend()
+                implementation.backend(profile)
             ),
         ));
     }
@@ -87,6 +90,7 @@ pub(crate) fn on_any(
             ),
         ));
     }
+    misleading_lines(request, resolution, notes);
     if config.tensor_parallel_size > USUAL_NODE_GPUS {
         notes.push(Note::new(
             "many-nodes",
@@ -132,6 +136,62 @@ pub(crate) fn on_any(
     }
 }
 
+/// Where the release's own figures say something else than the pool holds.
+fn misleading_lines(request: &Request, resolution: &Resolution, notes: &mut Vec<Note>) {
+    let profile = request.release.profile();
+    let (Some(capacity), true) = (&resolution.capacity, resolution.groups.len() > 1) else {
+        return;
+    };
+    let CapacityRule::BytesOverFirstGroup { .. } = profile.capacity_rule else {
+        return;
+    };
+    let blocks = resolution
+        .groups
+        .iter()
+        .map(|group| group.blocks_per_request);
+    let whole = held(capacity.num_blocks, blocks.sum());
+    notes.push(Note::new(
+        "printed-too-high",
+        format!(
+            "The log line promises {}x. It divides a request's bytes by the first group's, but \
+             each block of any group takes a whole block of the pool: {whole} requests fit by \
+             the blocks that they reserve. Since 0.27 vLLM counts so.",
+            capacity.printed_concurrency
+        ),
+    ));
+    if let Some(tokens) = capacity.capacity_tokens {
+        notes.push(Note::new(
+            "metric-differs",
+            format!(
+                "vLLM's metrics will show {} tokens, not the {} of the log line: they count one \
+                 layer of each group.",
+                thousands(tokens),
+                thousands(capacity.printed_tokens)
+            ),
+        ));
+    }
+    if let InFlight::OneBatch { .. } = profile.in_flight
+        && config_async(request)
+    {
+        notes.push(Note::new(
+            "one-batch-reserved",
+            "With async scheduling two batches are in flight, and through 0.25 vLLM reserves the \
+             windows of one: under load requests may be preempted earlier than these figures say."
+                .to_owned(),
+        ));
+    }
+}
+
+/// Requests of so many blocks in a pool, as vLLM would print them.
+#[allow(clippy::cast_precision_loss)] // only printed
+fn held(num_blocks: u64, per_request: u64) -> String {
+    format!("{:.2}", num_blocks as f64 / per_request.max(1) as f64)
+}
+
+fn config_async(request: &Request) -> bool {
+    request.args.async_scheduling != Some(false)
+}
+
 const fn plain_rows_declared(dtype: CacheDtype) -> bool {
     matches!(
         dtype,
@@ -163,13 +223,19 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
              not share out."
                 .to_owned(),
         ),
-        Refusal::PackedAssertsFp8(dtype) if *dtype == CacheDtype::Auto => (
+        Refusal::RequestDoesNotFit { .. } if counts_layer_tuples(request) => (
+            "need-overstated",
+            "This release counts a request in layer tuples, which are larger than the blocks that \
+             the pool is made of: a request may be refused here that would fit."
+                .to_owned(),
+        ),
+        Refusal::PackedAssertsFp8 { dtype, .. } if *dtype == CacheDtype::Auto => (
             "auto-not-resolved",
             "Through 0.29, auto is not resolved to fp8 on the packed layout; since 0.30 it is."
                 .to_owned(),
         ),
         Refusal::Raised { stage, message, .. } if message.is_empty() => {
-            ("bare-assertion", bare_assertion(*stage))
+            ("bare-assertion", bare_assertion(*stage, request.release))
         }
         Refusal::Raised {
             stage: Stage::Args, ..
@@ -184,8 +250,16 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
     notes.push(Note::new(code, text));
 }
 
+/// From 0.23 to 0.28 the check of one request counts layer tuples, the pool does not.
+fn counts_layer_tuples(request: &Request) -> bool {
+    matches!(
+        request.release.profile().block_rule,
+        BlockRule::Slots(SlotRule::ByPageSize | SlotRule::ByOffset)
+    )
+}
+
 /// What vLLM asserts without a word, by where it does.
-fn bare_assertion(stage: Stage) -> String {
+fn bare_assertion(stage: Stage, release: Release) -> String {
     match stage {
         Stage::Config => {
             "vLLM asserts without a word that config.json has `index_topk`, by which DeepSeek \
@@ -195,6 +269,10 @@ fn bare_assertion(stage: Stage) -> String {
             "vLLM asserts without a word that KV heads divide by tensor_parallel_size or are \
              divided by it, and that an expert's width divides by tensor × data parallel size; \
              --enable-expert-parallel keeps experts whole."
+        }
+        Stage::Plan if release.profile().grouping != Grouping::Packed => {
+            "vLLM asserts without a word that no window's page is larger than the pages of full \
+             attention: a block size of 256 makes it so."
         }
         Stage::Plan => {
             "vLLM asserts without a word that a page grows with its block, which one that is \

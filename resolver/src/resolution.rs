@@ -164,10 +164,20 @@ pub struct GroupRow {
     pub demand: Demand,
 }
 
+/// A part of the memory that vLLM allocates, and the layers in it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(untagged)]
+pub enum TensorRow {
+    /// Since 0.29: layers of one spec, one after another.
+    Run(TensorRun),
+    /// Through 0.28: a slot that a layer of each of some groups takes in turn.
+    Shared(SharedTensor),
+}
+
 /// Where the pages of same-shaped layers lie: layer `l` (counted within the
 /// row), block `b` starts at `offset + l × layer_stride + b × block_stride`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct TensorRow {
+pub struct TensorRun {
     /// Index into `groups`.
     pub group: usize,
     /// Index into `layers` of the result: the spec.
@@ -190,6 +200,37 @@ pub struct TensorRow {
     pub size: u64,
 }
 
+/// vLLM's `KVCacheTensor` through 0.28. With a `block_stride` above 0 it is a view
+/// into one allocation of `size` bytes that all such rows share; otherwise it is
+/// an allocation of its own, and a block is `size` / `num_blocks` bytes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SharedTensor {
+    /// Layers that take it in turn.
+    pub layers: usize,
+    /// The layers, at most one a group.
+    pub shared_by: Vec<SharedLayer>,
+    /// Bytes from the start of the allocation to the first page; not a concept
+    /// before 0.24.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub offset: Option<u64>,
+    /// Bytes from one block to the next; not a concept before 0.24.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub block_stride: Option<u64>,
+    /// Bytes.
+    pub size: u64,
+}
+
+/// A layer that takes a shared slot.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SharedLayer {
+    /// Index into `groups`.
+    pub group: usize,
+    /// Index into `layers` of the result: the spec.
+    pub layer: usize,
+    /// The layer's name in the model.
+    pub name: String,
+}
+
 /// One layer's place, for a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LayerPlacement {
@@ -197,6 +238,8 @@ pub struct LayerPlacement {
     pub name: String,
     /// Index into `groups`.
     pub group: usize,
+    /// Which allocation: 0 where all layers share one.
+    pub allocation: usize,
     /// Bytes from the start of the allocation to block 0's page.
     pub offset: u64,
     /// Bytes from one block's page to the next.
@@ -221,15 +264,16 @@ pub struct Capacity {
     pub num_blocks: u64,
     /// Bytes that vLLM allocates.
     pub allocated_bytes: u64,
-    /// vLLM's `kv_cache_size_tokens`.
-    pub capacity_tokens: u64,
-    /// vLLM's `kv_cache_max_concurrency`.
+    /// vLLM's `kv_cache_size_tokens`, which its metrics show; not a concept
+    /// before 0.24. From 0.24 to 0.26 it is not what the log line says.
+    pub capacity_tokens: Option<u64>,
+    /// vLLM's `kv_cache_max_concurrency`, before 0.24 the printed figure.
     pub max_concurrency: f64,
     /// Tokens in the log line.
     pub printed_tokens: u64,
     /// Concurrency in the log line.
     pub printed_concurrency: String,
-    /// The log line itself.
+    /// The log line itself; two lines through 0.27.
     pub log_line: String,
     /// The placements.
     pub tensors: Vec<TensorRow>,
@@ -250,18 +294,20 @@ pub struct Resolution {
     pub block_size: u64,
     /// What vLLM's metrics show as block size afterwards: the smallest group's.
     pub reported_block_size: u64,
-    /// Order of the physical dimensions.
-    pub kv_cache_layout: KvCacheLayout,
+    /// Order of the physical dimensions; not a concept before 0.29.
+    pub kv_cache_layout: Option<KvCacheLayout>,
     /// Tokens, after auto-fit.
     pub max_model_len: u64,
     /// Tokens in one step.
     pub max_num_batched_tokens: u64,
     /// Requests in one step.
     pub max_num_seqs: u64,
-    /// Steps in flight.
-    pub max_concurrent_batches: u64,
-    /// `max_concurrent_batches` × `max_num_batched_tokens`.
-    pub max_in_flight_tokens: u64,
+    /// Tokens of what is in flight that each window reserves.
+    pub reserved_in_flight_tokens: u64,
+    /// Steps in flight; not a concept before 0.23.
+    pub max_concurrent_batches: Option<u64>,
+    /// vLLM's name for the reserve; not a concept before 0.26.
+    pub max_in_flight_tokens: Option<u64>,
     /// Fraction of the GPU that vLLM may fill.
     pub gpu_memory_utilization: f64,
     /// Bytes of one block: the widest group's pages.
@@ -328,32 +374,47 @@ impl Resolution {
             return Vec::new();
         };
         let mut placements = Vec::new();
-        for row in &capacity.tensors {
-            let mut offset = row.offset;
-            for index in &row.layer_indices {
-                placements.push(LayerPlacement {
-                    name: format!("{}.{index}.{}", row.name_prefix, row.name_suffix),
-                    group: row.group,
-                    offset,
-                    block_stride: row.block_stride,
-                });
-                offset += row.layer_stride;
+        for (index, row) in capacity.tensors.iter().enumerate() {
+            match row {
+                TensorRow::Run(run) => run.place(&mut placements),
+                TensorRow::Shared(shared) => {
+                    shared.place(index, capacity.num_blocks, &mut placements);
+                }
             }
         }
         placements
     }
 }
 
-/// vLLM's start-up line. Mirrors `vllm/v1/core/kv_cache_utils.py`
-/// `update_kv_cache_capacity`.
-#[must_use]
-pub fn capacity_log_line(tokens: u64, max_model_len: u64, printed_concurrency: &str) -> String {
-    format!(
-        "GPU KV cache size: {} tokens, Maximum concurrency for {} tokens per request: {}x",
-        thousands(tokens),
-        thousands(max_model_len),
-        printed_concurrency
-    )
+impl TensorRun {
+    fn place(&self, placements: &mut Vec<LayerPlacement>) {
+        let mut offset = self.offset;
+        for index in &self.layer_indices {
+            placements.push(LayerPlacement {
+                name: format!("{}.{index}.{}", self.name_prefix, self.name_suffix),
+                group: self.group,
+                allocation: 0,
+                offset,
+                block_stride: self.block_stride,
+            });
+            offset += self.layer_stride;
+        }
+    }
+}
+
+impl SharedTensor {
+    fn place(&self, row: usize, num_blocks: u64, placements: &mut Vec<LayerPlacement>) {
+        let view = self.block_stride.filter(|stride| *stride > 0);
+        for layer in &self.shared_by {
+            placements.push(LayerPlacement {
+                name: layer.name.clone(),
+                group: layer.group,
+                allocation: if view.is_some() { 0 } else { row },
+                offset: self.offset.unwrap_or(0),
+                block_stride: view.unwrap_or_else(|| self.size / num_blocks.max(1)),
+            });
+        }
+    }
 }
 
 /// Bytes as a person reads them: exact below 10 KiB, then in binary units.

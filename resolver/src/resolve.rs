@@ -9,6 +9,7 @@ use crate::layout::{self, KvCacheLayout};
 use crate::model::decoder::WindowSource;
 use crate::model::{Common, Decoder, DeepseekV4, Kind, Model, ModelError};
 use crate::plan;
+use crate::release::{InFlight, Profile};
 use crate::request::Request;
 use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
 use crate::spec::decoder::{Built, Context};
@@ -82,16 +83,17 @@ fn deepseek_v4(
     flags_of_other_families(request)?;
     let profile = request.release.profile();
     let capability = request.gpu.capability;
-    let implementation = dsv4_backend::select(config, model, arch, capability, notes, trace)?;
+    let implementation =
+        dsv4_backend::select(config, model, arch, capability, profile, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
     expert_width(config, model)?;
-    let block_size = block_size(config, implementation, trace)?;
+    let block_size = block_size(config, implementation, profile, trace)?;
     let layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
     let mut backends = vec![
         "CompressorBackend",
         "DEEPSEEK_SPARSE_SWA",
         "DEEPSEEK_V4_INDEXER",
-        implementation.backend().as_str(),
+        implementation.backend(profile),
     ];
     backends.sort_unstable();
     let built = Built {
@@ -104,7 +106,7 @@ fn deepseek_v4(
         spec_backends: Vec::new(),
     };
     let mut resolution = plan(request, config, built, arch, notes, trace)?;
-    if notes::on_deepseek_v4(config, implementation, block_size, notes) {
+    if notes::on_deepseek_v4(config, implementation, block_size, profile, notes) {
         resolution.outcome = Outcome::Unverified;
     }
     notes::on_any(request, config, &resolution, notes);
@@ -163,24 +165,32 @@ fn plan(
 ) -> Result<Resolution, Box<Refusal>> {
     let rows = layer_rows(&built.layers)?;
     let requested_layout = request.env.kv_cache_layout.as_deref();
-    let candidates = layout::compact(built.layouts, &built.layers)?;
-    let layout = layout::resolve(requested_layout, &candidates, trace)?;
+    let profile = request.release.profile();
+    let layout = if profile.has_layouts {
+        let candidates = layout::compact(built.layouts, &built.layers)?;
+        Some(layout::resolve(requested_layout, &candidates, trace)?)
+    } else {
+        None
+    };
     let plan = plan::plan(
         &mut built.layers,
         layout,
         config,
-        request.release.profile(),
+        profile,
         pool_bytes(request),
         trace,
     )?;
-    let worker_refuses = spec::decoder::worker_concerns(
-        &built.layers,
-        &built.spec_backends,
-        arch,
-        layout,
-        plan.bytes_per_block,
-        notes,
-    )?;
+    let worker_refuses = match layout {
+        Some(layout) => spec::decoder::worker_concerns(
+            &built.layers,
+            &built.spec_backends,
+            arch,
+            layout,
+            plan.bytes_per_block,
+            notes,
+        )?,
+        None => false,
+    };
     let outcome = if built.concerns || worker_refuses {
         Outcome::Unverified
     } else if built.cache_dtype == config.requested_cache_dtype {
@@ -199,8 +209,17 @@ fn plan(
         max_model_len: plan.max_model_len,
         max_num_batched_tokens: config.max_num_batched_tokens,
         max_num_seqs: config.max_num_seqs,
-        max_concurrent_batches: config.max_concurrent_batches,
-        max_in_flight_tokens: config.max_in_flight_tokens,
+        reserved_in_flight_tokens: config.max_in_flight_tokens,
+        max_concurrent_batches: match profile.in_flight {
+            InFlight::OneBatch {
+                counts_batches: false,
+            } => None,
+            _ => Some(config.max_concurrent_batches),
+        },
+        max_in_flight_tokens: match profile.in_flight {
+            InFlight::OneBatch { .. } => None,
+            InFlight::EveryBatch => Some(config.max_in_flight_tokens),
+        },
         gpu_memory_utilization: config.gpu_memory_utilization,
         bytes_per_block: plan.bytes_per_block,
         marginal_bytes_per_token: plan.marginal_bytes_per_token,
@@ -307,22 +326,25 @@ fn expert_width(config: &EngineConfig, model: &DeepseekV4) -> Result<(), Box<Ref
 fn block_size(
     config: &EngineConfig,
     implementation: Implementation,
+    profile: &Profile,
     trace: &mut Trace,
 ) -> Result<u64, Box<Refusal>> {
     let asked = config.block_size.unwrap_or(dsv4_spec::BLOCK_SIZE);
-    let size = if config.cache_dtype.skips_boundary_layers() {
+    let grows = profile.aligns_skipped_blocks && config.cache_dtype.skips_boundary_layers();
+    let size = if grows {
         dsv4_spec::for_skipped(asked)
     } else {
         asked
     };
-    if size != asked && !size.is_multiple_of(dsv4_spec::KERNEL_BLOCK_SIZE) {
+    let unchecked = size == asked || !profile.checks_aligned_block;
+    if !unchecked && !size.is_multiple_of(dsv4_spec::KERNEL_BLOCK_SIZE) {
         return Err(Refusal::raised(
             Stage::Specs,
             "ValueError",
             format!(
                 "Aligned KV cache block size {size} is not supported by attention backend(s): {}, \
                  DEEPSEEK_V4_INDEXER.",
-                implementation.backend()
+                implementation.backend(profile)
             ),
         ));
     }
@@ -336,7 +358,7 @@ fn block_size(
             } else {
                 format!(
                     "the block size is {size}: {} and the indexer take no other",
-                    implementation.backend()
+                    implementation.backend(profile)
                 )
             }
         },

@@ -118,9 +118,10 @@ fn facts(html: &mut Markup, resolution: &Resolution) {
         "</dd></div><div><dt>Layout</dt><dd class=\"mono\">{}</dd></div>\
          <div><dt>In flight</dt><dd>{} <small>{} × max_num_batched_tokens {}</small></dd></div></dl>",
         &[
-            resolution.kv_cache_layout.as_str(),
-            &text::tokens(resolution.max_in_flight_tokens),
-            &text::number(resolution.max_concurrent_batches),
+            // before 0.29 a block has no layout by name
+            resolution.kv_cache_layout.map_or("—", |layout| layout.as_str()),
+            &text::tokens(resolution.reserved_in_flight_tokens),
+            &text::number(resolution.reserved_in_flight_tokens / resolution.max_num_batched_tokens.max(1)),
             &text::number(resolution.max_num_batched_tokens),
         ],
     );

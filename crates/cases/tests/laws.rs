@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use kv_cases::{answer, parse_case, resolve_line};
 use kv_resolver::catalog::{GPUS, find_model};
 use kv_resolver::model::Model;
+use kv_resolver::resolution::{Capacity, TensorRow};
 use kv_resolver::{CacheDtype, Outcome, Release, Request, Resolution, resolve, resolve_quietly};
 use proptest::prelude::*;
 
@@ -108,26 +109,57 @@ fn laws_of_one(r: &Resolution, pool: u64) {
         placements.len(),
         groups.iter().map(|group| group.layers).sum::<usize>()
     );
+    let Some(layout) = r.kv_cache_layout else {
+        return slots_do_not_overlap(r, capacity);
+    };
     for (index, group) in groups.iter().enumerate() {
         // a group's page is all its layers' where they lie side by side
-        if r.kv_cache_layout.is_block_outermost() {
+        if layout.is_block_outermost() {
             assert!(group.page_size_bytes + group.padding_bytes == r.bytes_per_block);
         }
         let mut end = 0;
-        for row in capacity.tensors.iter().filter(|row| row.group == index) {
+        let runs = capacity.tensors.iter().filter_map(|row| match row {
+            TensorRow::Run(run) => Some(run),
+            TensorRow::Shared(_) => None,
+        });
+        for row in runs.filter(|row| row.group == index) {
             assert!(row.offset >= end);
             // a block holds every layer's page, or a layer every block's
-            if r.kv_cache_layout.is_block_outermost() {
+            if layout.is_block_outermost() {
                 assert_eq!(row.block_stride, r.bytes_per_block);
             } else {
                 assert_eq!(row.layer_stride, row.block_stride * capacity.num_blocks);
             }
             end = row.offset + row.layer_stride * row.layers as u64;
         }
-        if r.kv_cache_layout.is_block_outermost() {
+        if layout.is_block_outermost() {
             assert!(end <= r.bytes_per_block);
         } else {
             assert!(end <= capacity.allocated_bytes);
+        }
+    }
+}
+
+/// Through 0.28: of one group's pages none overlaps another in the same
+/// allocation, and all of them lie within its block.
+fn slots_do_not_overlap(r: &Resolution, capacity: &Capacity) {
+    let page = |group: usize, name: &str| {
+        let shared = capacity.tensors.iter().find_map(|row| match row {
+            TensorRow::Shared(row) => row.shared_by.iter().find(|layer| layer.name == name),
+            TensorRow::Run(_) => None,
+        });
+        let layer = shared.unwrap().layer;
+        let mut members = r.groups[group].members.iter();
+        members.find(|m| m.layer == layer).unwrap().page_size_bytes
+    };
+    for group in 0..r.groups.len() {
+        let mut placements = r.placements();
+        placements.retain(|placement| placement.group == group);
+        placements.sort_by_key(|placement| (placement.allocation, placement.offset));
+        for pair in placements.windows(2) {
+            let end = pair[0].offset + page(group, &pair[0].name);
+            assert!(pair[0].allocation != pair[1].allocation || end <= pair[1].offset);
+            assert!(end <= pair[0].block_stride);
         }
     }
 }
@@ -357,8 +389,8 @@ fn what_is_not_modelled_is_named() {
         ),
         (
             "h200\"}",
-            "h200\",\"release\":\"0.28.0\"}",
-            "vLLM 0.28.0 is not modelled yet; modelled: 0.29.0, 0.30.0, 0.33.0",
+            "h200\",\"release\":\"0.28.1\"}",
+            "vLLM 0.28.1 is not modelled; modelled: 0.20.2, 0.21.0, 0.22.1, 0.23.0, 0.24.0, 0.25.1, 0.26.0, 0.27.1, 0.28.0, 0.29.0, 0.30.0, 0.31.0, 0.32.0, 0.33.0",
         ),
         (
             "\"h200\"",

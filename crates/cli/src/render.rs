@@ -58,15 +58,17 @@ fn resolved(out: &mut String, r: &Resolution) {
             r.block_size, r.reported_block_size
         ),
     );
-    row(out, "layout", r.kv_cache_layout.to_string());
+    if let Some(layout) = r.kv_cache_layout {
+        row(out, "layout", layout.to_string());
+    }
     row(out, "max_model_len", thousands(r.max_model_len));
     row(
         out,
         "in flight",
         format!(
             "{} tokens ({} × max_num_batched_tokens {}), max_num_seqs {}",
-            thousands(r.max_in_flight_tokens),
-            r.max_concurrent_batches,
+            thousands(r.reserved_in_flight_tokens),
+            r.reserved_in_flight_tokens / r.max_num_batched_tokens.max(1),
             thousands(r.max_num_batched_tokens),
             thousands(r.max_num_seqs)
         ),

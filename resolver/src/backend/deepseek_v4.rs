@@ -1,15 +1,16 @@
 //! Which sparse-MLA implementation DeepSeek V4's layers get.
 
+mod heads;
+
 use super::AttentionBackend;
 use crate::config::EngineConfig;
 use crate::error::{Refusal, Stage};
 use crate::gpu::{Arch, ComputeCapability};
 use crate::model::DeepseekV4;
+use crate::release::{Profile, V4Classes};
 use crate::resolution::Note;
 use crate::trace::Trace;
 
-const MODEL_FILE: &str = "vllm/models/deepseek_v4/nvidia/model.py";
-const FLASHMLA_FILE: &str = "vllm/models/deepseek_v4/nvidia/flashmla.py";
 const FLASHINFER_FILE: &str = "vllm/models/deepseek_v4/nvidia/flashinfer_sparse.py";
 
 /// The attention classes of DeepSeek V4 on CUDA.
@@ -24,11 +25,14 @@ pub enum Implementation {
 }
 
 impl Implementation {
-    /// Its attention backend.
-    pub const fn backend(self) -> AttentionBackend {
-        match self {
-            Self::FlashMla => AttentionBackend::FlashmlaSparseDsv4,
-            Self::FlashInfer | Self::FlashInferSm120 => AttentionBackend::FlashinferMlaSparseDsv4,
+    /// Its attention backend, as the release calls it.
+    pub(crate) const fn backend(self, profile: &Profile) -> &'static str {
+        match (self, profile.v4_classes) {
+            (Self::FlashMla, V4Classes::FlashMlaOnly) => "V4_FLASHMLA_SPARSE",
+            (Self::FlashMla, _) => AttentionBackend::FlashmlaSparseDsv4.as_str(),
+            (Self::FlashInfer | Self::FlashInferSm120, _) => {
+                AttentionBackend::FlashinferMlaSparseDsv4.as_str()
+            }
         }
     }
 
@@ -58,11 +62,6 @@ impl Implementation {
     }
 }
 
-/// Query heads that FlashInfer's kernels take; others are padded up.
-const FLASHINFER_HEADS: [u64; 5] = [8, 16, 32, 64, 128];
-/// Query heads that FlashMLA's decode kernel takes at most.
-const FLASHMLA_MOST_HEADS: u64 = 128;
-
 /// Picks the implementation. Mirrors `vllm/models/deepseek_v4/nvidia/model.py`
 /// `_select_dsv4_attn_cls` and the classes' `get_padded_num_q_heads`.
 pub(crate) fn select(
@@ -70,53 +69,55 @@ pub(crate) fn select(
     model: &DeepseekV4,
     arch: Arch,
     capability: ComputeCapability,
+    profile: &Profile,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Implementation, Box<Refusal>> {
-    let by_arch = match arch {
-        Arch::Sm90 | Arch::Sm100 => Implementation::FlashMla,
-        Arch::Sm120 => Implementation::FlashInferSm120,
+    let asked = config.attention_backend;
+    let by_default = match (profile.v4_classes, arch) {
+        (V4Classes::ByArch, Arch::Sm120) => Implementation::FlashInferSm120,
+        _ => Implementation::FlashMla,
     };
-    let implementation = match config.attention_backend {
-        Some(
-            backend @ (AttentionBackend::FlashinferMlaSparse
-            | AttentionBackend::FlashinferMlaSparseSm120),
-        ) => return Err(Box::new(Refusal::NotADeepseekV4Backend(backend.as_str()))),
-        Some(AttentionBackend::FlashinferMlaSparseDsv4) => match arch {
-            Arch::Sm90 | Arch::Sm100 => Implementation::FlashInfer,
-            Arch::Sm120 => Implementation::FlashInferSm120,
-        },
-        Some(AttentionBackend::FlashmlaSparse | AttentionBackend::FlashmlaSparseDsv4) => {
-            Implementation::FlashMla
-        }
-        Some(other) => {
+    let (implementation, is_as_asked) = match (by_name(asked, arch, profile)?, asked) {
+        (Some(implementation), _) => (implementation, true),
+        (None, None) => (by_default, true),
+        (None, Some(other)) => {
             notes.push(Note::new(
                 "backend-ignored",
                 format!(
                     "vLLM takes attention_backend={other} without a word and uses {} instead: \
                      DeepSeek V4 knows only its own backends.",
-                    by_arch.backend()
+                    by_default.backend(profile)
                 ),
             ));
-            by_arch
+            (by_default, false)
         }
-        None => by_arch,
     };
-    let backend = implementation.backend();
-    trace.step(Stage::Model, MODEL_FILE, "_select_dsv4_attn_cls", || {
-        let why = match config.attention_backend {
-            None => format!("the default of {arch}"),
-            Some(asked) if asked == backend => "as asked".to_owned(),
-            Some(AttentionBackend::FlashmlaSparse) => "for FLASHMLA_SPARSE".to_owned(),
-            Some(other) => format!("the default of {arch}; {other} is ignored"),
-        };
-        format!("the attention backend is {backend}, {why}")
+    let backend = implementation.backend(profile);
+    trace.step(
+        Stage::Model,
+        profile.files.v4_model,
+        profile.v4_classes.function(),
+        || {
+            let why = match asked {
+                None if profile.v4_classes == V4Classes::ByArch => format!("the default of {arch}"),
+                None => "the default of every GPU".to_owned(),
+                Some(asked) if asked.as_str() == backend => "as asked".to_owned(),
+                Some(asked) if is_as_asked => format!("for {asked}"),
+                Some(other) => format!("the default of {arch}; {other} is ignored"),
+            };
+            format!("the attention backend is {backend}, {why}")
+        },
+    );
+    let heads = model.num_attention_heads / config.tensor_parallel_size;
+    let padded = heads::padded(implementation, heads, profile.v4_heads)?;
+    let file = match implementation {
+        Implementation::FlashMla => profile.files.v4_flashmla,
+        Implementation::FlashInfer | Implementation::FlashInferSm120 => FLASHINFER_FILE,
+    };
+    trace.step(Stage::Model, file, "get_padded_num_q_heads", || {
+        format!("{heads} query heads on one rank run as {padded}")
     });
-    pad_heads(
-        implementation,
-        model.num_attention_heads / config.tensor_parallel_size,
-        trace,
-    )?;
     if !implementation.declares(capability) {
         notes.push(Note::new(
             "backend-declares-other-gpus",
@@ -130,42 +131,33 @@ pub(crate) fn select(
     Ok(implementation)
 }
 
-/// The kernels' head counts; too many heads on one rank are refused.
-fn pad_heads(
-    implementation: Implementation,
-    heads: u64,
-    trace: &mut Trace,
-) -> Result<(), Box<Refusal>> {
-    let (file, padded) = match implementation {
-        Implementation::FlashMla => {
-            if heads > FLASHMLA_MOST_HEADS {
-                return Err(Refusal::raised(
-                    Stage::Model,
-                    "ValueError",
-                    format!(
-                        "DeepseekV4 FlashMLA does not support {heads} heads (FP8 decode kernel \
-                         requires h_q in {{64, 128}})."
-                    ),
-                ));
-            }
-            (FLASHMLA_FILE, if heads <= 64 { 64 } else { 128 })
-        }
-        Implementation::FlashInfer | Implementation::FlashInferSm120 => {
-            let Some(padded) = FLASHINFER_HEADS.into_iter().find(|most| heads <= *most) else {
-                return Err(Refusal::raised(
-                    Stage::Model,
-                    "ValueError",
-                    format!(
-                        "DeepseekV4 FlashInfer MLA Sparse does not support {heads} heads (sparse \
-                         MLA kernel requires h_q in {{8, 16, 32, 64, 128}})."
-                    ),
-                ));
-            };
-            (FLASHINFER_FILE, padded)
-        }
+/// The implementation that a name leads to; `None` if the release does not look
+/// for this name.
+fn by_name(
+    asked: Option<AttentionBackend>,
+    arch: Arch,
+    profile: &Profile,
+) -> Result<Option<Implementation>, Box<Refusal>> {
+    use AttentionBackend as B;
+    let Some(asked) = asked else {
+        return Ok(None);
     };
-    trace.step(Stage::Model, file, "get_padded_num_q_heads", || {
-        format!("{heads} query heads on one rank run as {padded}")
-    });
-    Ok(())
+    Ok(match (profile.v4_classes, asked) {
+        (V4Classes::FlashInferByName, B::FlashinferMlaSparseDsv4) => {
+            Some(Implementation::FlashInfer)
+        }
+        (V4Classes::ByArch, B::FlashinferMlaSparse | B::FlashinferMlaSparseSm120) => {
+            return Err(Box::new(Refusal::NotADeepseekV4Backend(asked.as_str())));
+        }
+        (V4Classes::ByArch, B::FlashinferMlaSparseDsv4) => Some(match arch {
+            Arch::Sm90 | Arch::Sm100 => Implementation::FlashInfer,
+            Arch::Sm120 => Implementation::FlashInferSm120,
+        }),
+        (V4Classes::ByArch, B::FlashmlaSparse)
+        // 0.23 does not look for this one, but takes no other
+        | (V4Classes::ByArch | V4Classes::FlashInferByName, B::FlashmlaSparseDsv4) => {
+            Some(Implementation::FlashMla)
+        }
+        _ => None,
+    })
 }

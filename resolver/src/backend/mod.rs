@@ -9,7 +9,6 @@ pub(crate) mod kernel_block;
 pub(crate) mod layer;
 pub(crate) mod layouts;
 mod priorities;
-#[expect(dead_code, reason = "not every release that is dumped is modelled")]
 pub mod registry;
 pub(crate) mod select;
 mod table;

@@ -124,7 +124,7 @@ pub(super) fn model_dtype(args: &EngineArgs, model: &Common) -> Result<ModelDtyp
 }
 
 /// Bounds of `vllm/config/cache.py` `CacheConfig`.
-pub(super) fn cache_fields(args: &EngineArgs) -> Result<(), Box<Refusal>> {
+pub(super) fn cache_fields(args: &EngineArgs, profile: &Profile) -> Result<(), Box<Refusal>> {
     let utilization = args.gpu_memory_utilization;
     if utilization.is_some_and(|fraction| !fraction.is_finite()) {
         return Err(Box::new(Refusal::BadCase(
@@ -143,7 +143,7 @@ pub(super) fn cache_fields(args: &EngineArgs) -> Result<(), Box<Refusal>> {
         Flag::KvCacheMemoryBytes,
     ];
     check_class("CacheConfig", args, &fields, |flag, errors| match flag {
-        Flag::BlockSize => positive(errors, flag, args.block_size),
+        Flag::BlockSize if profile.bounds_sizes => positive(errors, flag, args.block_size),
         Flag::MambaBlockSize => positive(errors, flag, args.mamba_block_size),
         Flag::MambaCacheDtype => state_dtype(errors, flag, args.mamba_cache_dtype.as_deref()),
         Flag::MambaSsmCacheDtype => {
@@ -426,10 +426,8 @@ pub(super) fn nvfp4_with_mla(
     if !dtype.is_plain_nvfp4() || !model.use_mla {
         return Ok(());
     }
-    let instead = if profile.cache_dtypes.contains(&CacheDtype::Nvfp4DsMla) {
-        "'fp8', 'auto', or 'nvfp4_ds_mla' with a sparse MLA backend"
-    } else {
-        "'fp8' or 'auto'"
+    let Some(instead) = profile.instead_of_nvfp4 else {
+        return Ok(());
     };
     Err(invalid(format!(
         "nvfp4 KV cache is not supported with MLA (Multi-head Latent Attention) backends. Please \

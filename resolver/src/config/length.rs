@@ -42,7 +42,7 @@ pub(super) fn max_model_len(
             derived.key, derived.shown
         )));
     }
-    if length == 0 {
+    if length == 0 && profile.bounds_sizes {
         return Err(invalid(
             "max_model_len must be a positive integer, got int: 0. Example: max_model_len=2048",
         ));

@@ -17,6 +17,7 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
 use crate::model::{AutoCacheDtype, Kind, Model};
+use crate::release::InFlight;
 use crate::request::Request;
 use crate::trace::Trace;
 use crate::units::mul;
@@ -49,7 +50,7 @@ pub struct EngineConfig {
     pub max_num_seqs: u64,
     /// Steps in flight.
     pub max_concurrent_batches: u64,
-    /// Tokens that may be scheduled and not yet settled.
+    /// Tokens that windows reserve for what is scheduled and not yet settled.
     pub max_in_flight_tokens: u64,
     /// Tokens in a block, if the user says so.
     pub block_size: Option<u64>,
@@ -109,9 +110,9 @@ pub(crate) fn build(
         }
         (asked, _) => asked,
     };
-    checks::cache_fields(args)?;
+    checks::cache_fields(args, profile)?;
     packed_hybrid(cache_dtype, model)?;
-    parallel::parallel(args)?;
+    parallel::parallel(args, profile)?;
     let batch = batch::limits(request, max_model_len);
     let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch)?;
     trace.step(
@@ -136,16 +137,20 @@ pub(crate) fn build(
 
     let async_scheduling = args.async_scheduling.unwrap_or(true);
     let max_concurrent_batches = if async_scheduling { 2 } else { 1 };
-    let max_in_flight_tokens = mul(max_concurrent_batches, max_num_batched_tokens)?;
+    let (reserved_batches, counted) = match profile.in_flight {
+        InFlight::OneBatch { .. } => (1, "one batch is reserved, whatever is in flight"),
+        InFlight::EveryBatch if async_scheduling => (2, "async scheduling on"),
+        InFlight::EveryBatch => (1, "async scheduling off"),
+    };
+    let max_in_flight_tokens = mul(reserved_batches, max_num_batched_tokens)?;
     trace.step(
         Stage::Config,
         "vllm/config/vllm.py",
         "VllmConfig.max_in_flight_tokens",
         || {
             format!(
-                "{max_in_flight_tokens} tokens may be in flight: {max_concurrent_batches} × {max_num_batched_tokens} \
-                 (async scheduling {})",
-                if async_scheduling { "on" } else { "off" }
+                "{max_in_flight_tokens} tokens are reserved for what is in flight: {reserved_batches} × \
+                 {max_num_batched_tokens} ({counted})"
             )
         },
     );

@@ -5,18 +5,22 @@ use crate::args::EngineArgs;
 use crate::error::Refusal;
 use crate::flag::Flag;
 use crate::model::Common;
+use crate::release::Profile;
 
 /// GPUs of one node. A case says nothing of the node; this is the oracle's.
 const NODE_GPUS: i64 = 64;
 
 /// `vllm/config/parallel.py` `ParallelConfig`.
-pub(super) fn parallel(args: &EngineArgs) -> Result<(), Box<Refusal>> {
+pub(super) fn parallel(args: &EngineArgs, profile: &Profile) -> Result<(), Box<Refusal>> {
     let fields = [
         Flag::TensorParallelSize,
         Flag::DataParallelSize,
         Flag::EnableExpertParallel,
         Flag::DecodeContextParallelSize,
     ];
+    if !profile.bounds_sizes {
+        unbounded(args)?;
+    }
     check_class("ParallelConfig", args, &fields, |flag, errors| match flag {
         Flag::TensorParallelSize => at_least(errors, flag.name(), args.tensor_parallel_size, 1),
         Flag::DataParallelSize => {
@@ -46,10 +50,30 @@ pub(super) fn parallel(args: &EngineArgs) -> Result<(), Box<Refusal>> {
     let context = args.decode_context_parallel_size.unwrap_or(1);
     if tensor % context != 0 {
         return Err(invalid(format!(
-            "tp_size={tensor} must be divisible by dcp_size={context}."
+            "tp_size={tensor} must be {}dcp_size={context}.",
+            profile.dcp_divides
         )));
     }
     Ok(())
+}
+
+/// Sizes below 1 that nothing stops here: what they lead to later was not asked.
+fn unbounded(args: &EngineArgs) -> Result<(), Box<Refusal>> {
+    let sizes = [
+        (Flag::TensorParallelSize, args.tensor_parallel_size),
+        (Flag::DataParallelSize, args.data_parallel_size),
+        (
+            Flag::DecodeContextParallelSize,
+            args.decode_context_parallel_size,
+        ),
+        (Flag::BlockSize, args.block_size),
+    ];
+    match sizes.iter().find(|(_, size)| size.is_some_and(|n| n < 1)) {
+        None => Ok(()),
+        Some((flag, _)) => Err(Refusal::not_modelled(format!(
+            "{flag} below 1 on a release that does not check it is not modelled"
+        ))),
+    }
 }
 
 /// Heads over ranks. Mirrors `vllm/config/model.py`

@@ -1,17 +1,15 @@
 //! Which layers share a block table.
 //! Mirrors `get_kv_cache_groups` and what it calls, in
-//! `vllm/v1/core/kv_cache_planning.py` (`kv_cache_utils.py` through 0.31).
+//! `vllm/v1/core/kv_cache_planning.py` (`kv_cache_utils.py` through 0.32).
 
-use super::{packing, paging};
+use super::{full_first, packing, paging};
 use crate::config::EngineConfig;
 use crate::error::{Refusal, Stage};
 use crate::layout::KvCacheLayout;
-use crate::release::Profile;
+use crate::release::{Grouping, Profile};
 use crate::spec::{Layer, LayerSpec, Layers, SpecKind};
 use crate::trace::Trace;
 use crate::units::{add, mul};
-
-pub(super) const FILE: &str = "vllm/v1/core/kv_cache_planning.py";
 
 /// Layers that share a block table.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +79,7 @@ impl Group {
 /// not what the layers report.
 pub(super) fn split(
     layers: &mut Layers,
-    layout: KvCacheLayout,
+    layout: Option<KvCacheLayout>,
     config: &EngineConfig,
     profile: &Profile,
     trace: &mut Trace,
@@ -94,20 +92,36 @@ pub(super) fn split(
         vec![Group::merged(merged, layers.list.clone())]
     } else if one_type(layers) {
         vec![Group::uniform_type(layers.list.clone())]
-    } else if layout.is_block_outermost() && paging::page_sizes(layers)?.len() > 1 {
-        packing::pack(layers, profile)?
+    } else if paging::page_sizes(layers)?.len() > 1 {
+        match profile.grouping {
+            Grouping::Packed if layout.is_some_and(KvCacheLayout::is_block_outermost) => {
+                packing::pack(layers, profile)?
+            }
+            Grouping::FullFirst { raises_pages } if has_packed_windows(layers) => {
+                full_first::split(layers, raises_pages)?
+            }
+            Grouping::Packed | Grouping::FullFirst { .. } => paging::by_page(layers)?,
+        }
     } else {
         paging::by_page(layers)?
     };
-    trace.step(Stage::Plan, FILE, "get_kv_cache_groups", || {
-        explain(layers, &groups)
-    });
+    trace.step(
+        Stage::Plan,
+        profile.files.planner,
+        "get_kv_cache_groups",
+        || explain(layers, &groups),
+    );
     Ok(groups)
 }
 
 pub(super) fn one_type(layers: &Layers) -> bool {
     let first = layers.list.first().map(|layer| layers.spec(*layer));
     first.is_some_and(|first| layers.specs.iter().all(|spec| first.same_type(spec)))
+}
+
+fn has_packed_windows(layers: &Layers) -> bool {
+    let mut specs = layers.specs.iter();
+    specs.any(|spec| spec.kind == SpecKind::SlidingWindowMla)
 }
 
 fn explain(layers: &Layers, groups: &[Group]) -> String {

@@ -1,22 +1,24 @@
 //! From layer specs to groups, blocks and a pool.
 
 pub mod demand;
+mod full_first;
 pub(crate) mod groups;
 mod packing;
 mod paging;
 mod pool;
+mod side_by_side;
+mod slots;
 
 use demand::Demand;
 use groups::Group;
 use pool::Blocks;
+use slots::Slots;
 
 use crate::config::EngineConfig;
 use crate::error::{Refusal, Stage};
 use crate::layout::KvCacheLayout;
-use crate::release::Profile;
-use crate::resolution::{
-    BytesPerToken, Capacity, GroupMember, GroupRow, TensorRow, capacity_log_line,
-};
+use crate::release::{BlockRule, Profile};
+use crate::resolution::{BytesPerToken, Capacity, GroupMember, GroupRow, TensorRow};
 use crate::spec::{LayerSpec, Layers};
 use crate::trace::Trace;
 use crate::units::{add, lcm, mul, round_up};
@@ -33,31 +35,31 @@ pub(crate) struct Plan {
     pub capacity: Option<Capacity>,
 }
 
-/// Groups the layers, sizes the block and fills the pool.
+/// Groups the layers, sizes the block and fills the pool. `layout` is `None` in
+/// releases that have no such concept.
 pub(crate) fn plan(
     layers: &mut Layers,
-    layout: KvCacheLayout,
+    layout: Option<KvCacheLayout>,
     config: &EngineConfig,
     profile: &Profile,
     pool_bytes: Option<u64>,
     trace: &mut Trace,
 ) -> Result<Plan, Box<Refusal>> {
     let groups = groups::split(layers, layout, config, profile, trace)?;
-    let bytes_per_block = bytes_per_block(layers, &groups, layout, trace)?;
+    let block = Block::new(layers, &groups, layout, profile, trace)?;
     let demands = demands(layers, &groups, config)?;
     let blocks = Blocks {
-        bytes_per_block,
+        bytes_per_block: block.bytes(),
+        checked_bytes_per_block: block.checked_bytes(),
         demands: &demands,
     };
     let sized = if let Some(pool) = pool_bytes {
+        let pool = pool::Pool::new(config, &blocks, pool, profile, trace);
         // vLLM looks at what is left before it looks at the layers
-        let any_left = config
-            .num_gpu_blocks_override
-            .map_or(pool > bytes_per_block, |count| count > 1);
-        if any_left || config.auto_fit {
+        if pool.usable > 0 || config.auto_fit {
             check_demand(layers, &groups, config)?;
         }
-        Some(pool::size(config, &blocks, pool, trace)?)
+        Some(pool::size(config, &blocks, &pool, profile, trace)?)
     } else {
         check_demand(layers, &groups, config)?;
         None
@@ -67,37 +69,26 @@ pub(crate) fn plan(
     let groups_rows = rows(layers, &groups, &blocks, &figures, max_model_len)?;
     let capacity = sized
         .map(|sized| {
-            let per_request = blocks.per_request(max_model_len)?;
-            let (tokens, concurrency) = pool::capacity(sized.num_blocks, per_request, max_model_len);
-            let printed = format!("{concurrency:.2}");
-            let allocated = mul(sized.num_blocks, bytes_per_block)?;
-            let line = capacity_log_line(tokens, max_model_len, &printed);
-            trace.step(
-                Stage::Plan,
-                "vllm/v1/core/kv_cache_utils.py",
-                "get_kv_cache_capacity",
-                || {
-                    format!(
-                        "{} blocks / {per_request} blocks per request = {printed} requests; times {max_model_len} tokens = {tokens}",
-                        sized.num_blocks
-                    )
-                },
-            );
+            let (printed, metric) = pool::capacity(profile, &groups_rows, &sized, trace)?;
             Ok::<_, Box<Refusal>>(Capacity {
                 num_blocks: sized.num_blocks,
-                allocated_bytes: allocated,
-                capacity_tokens: tokens,
-                max_concurrency: concurrency,
-                printed_tokens: tokens,
-                printed_concurrency: printed,
-                log_line: line,
-                tensors: tensors(layers, &groups, layout, bytes_per_block, sized.num_blocks)?,
+                allocated_bytes: mul(sized.num_blocks, blocks.bytes_per_block)?,
+                capacity_tokens: metric.map(|metric| metric.tokens),
+                max_concurrency: metric.unwrap_or(printed).concurrency,
+                printed_tokens: printed.tokens,
+                printed_concurrency: printed.shown(),
+                log_line: profile.capacity_log.line(
+                    printed.tokens,
+                    max_model_len,
+                    &printed.shown(),
+                ),
+                tensors: block.tensors(layers, &groups, sized.num_blocks, profile)?,
             })
         })
         .transpose()?;
     Ok(Plan {
         max_model_len,
-        bytes_per_block,
+        bytes_per_block: blocks.bytes_per_block,
         reported_block_size: demands.iter().map(|d| d.block_size()).min().unwrap_or(0),
         marginal_bytes_per_token: figures.marginal,
         fixed_bytes_per_request: figures.fixed,
@@ -107,54 +98,85 @@ pub(crate) fn plan(
     })
 }
 
-/// The widest group's pages, side by side. Mirrors `_get_kv_cache_bytes_per_block`
-/// and `validate_kv_cache_layout`.
-fn bytes_per_block(
-    layers: &Layers,
-    groups: &[Group],
-    layout: KvCacheLayout,
-    trace: &mut Trace,
-) -> Result<u64, Box<Refusal>> {
-    let pages = paging::page_sizes(layers)?;
-    if pages.len() > 1
-        && (!layout.is_block_compact() || (groups.len() > 1 && layout.is_layer_outermost()))
-    {
-        let pages: Vec<String> = pages.iter().map(u64::to_string).collect();
-        return Err(Refusal::raised(
-            Stage::Plan,
-            "ValueError",
-            format!(
-                "KV cache layout {layout} cannot express this model's mixed page sizes ([{}]); a \
-                 backend should declare block-outermost supported layouts (e.g. BLHNC), or set \
-                 VLLM_KV_CACHE_LAYOUT=BLHNC.",
-                pages.join(", ")
+/// A block, by the era that laid it out.
+enum Block {
+    /// Since 0.29.
+    SideBySide { bytes: u64, layout: KvCacheLayout },
+    /// Through 0.28.
+    Slots(Slots),
+}
+
+impl Block {
+    fn new(
+        layers: &Layers,
+        groups: &[Group],
+        layout: Option<KvCacheLayout>,
+        profile: &Profile,
+        trace: &mut Trace,
+    ) -> Result<Self, Box<Refusal>> {
+        let (block, how) = match (profile.block_rule, layout) {
+            (BlockRule::SideBySide, Some(layout)) => {
+                let bytes = side_by_side::bytes_per_block(layers, groups, layout)?;
+                let block = Self::SideBySide { bytes, layout };
+                (
+                    block,
+                    (
+                        "_get_kv_cache_bytes_per_block",
+                        "the widest group's pages, side by side",
+                    ),
+                )
+            }
+            (BlockRule::SideBySide, None) => {
+                return Err(Refusal::not_modelled("a block without a layout"));
+            }
+            (BlockRule::Slots(rule), _) => (
+                Self::Slots(Slots::new(layers, groups, rule)?),
+                rule.explain(),
             ),
-        ));
-    }
-    let mut widest = 0;
-    let mut alignment = 1;
-    for group in groups {
-        let bytes = if layout.is_block_outermost() {
-            group.all_pages(layers, LayerSpec::page_size_bytes)?
-        } else {
-            group.all_pages(layers, LayerSpec::padded_page_bytes)?
         };
-        widest = bytes.max(widest);
-        for (spec, _) in group.by_spec.iter().filter(|_| layout.is_block_outermost()) {
-            alignment = lcm(alignment, layers.specs[*spec].block_stride_alignment()?)?;
+        let (function, what) = how;
+        trace.step(Stage::Plan, profile.files.planner, function, || {
+            format!("a block has {} B: {what}", block.bytes())
+        });
+        Ok(block)
+    }
+
+    const fn bytes(&self) -> u64 {
+        match self {
+            Self::SideBySide { bytes, .. } => *bytes,
+            Self::Slots(slots) => slots.bytes_per_block,
         }
     }
-    let bytes = round_up(widest, alignment)?;
-    if bytes == 0 {
-        return Err(Box::new(Refusal::ZeroDivision));
+
+    /// As the check of one request counts it.
+    const fn checked_bytes(&self) -> u64 {
+        match self {
+            Self::SideBySide { bytes, .. } => *bytes,
+            Self::Slots(slots) => slots.checked_bytes_per_block,
+        }
     }
-    trace.step(
-        Stage::Plan,
-        groups::FILE,
-        "_get_kv_cache_bytes_per_block",
-        || format!("a block has {bytes} B: the widest group's pages, side by side"),
-    );
-    Ok(bytes)
+
+    fn tensors(
+        &self,
+        layers: &Layers,
+        groups: &[Group],
+        num_blocks: u64,
+        profile: &Profile,
+    ) -> Result<Vec<TensorRow>, Box<Refusal>> {
+        Ok(match self {
+            Self::SideBySide { bytes, layout } => {
+                side_by_side::tensors(layers, groups, *layout, *bytes, num_blocks)?
+                    .into_iter()
+                    .map(TensorRow::Run)
+                    .collect()
+            }
+            Self::Slots(slots) => slots
+                .tensors(layers, num_blocks, profile.one_backing)?
+                .into_iter()
+                .map(TensorRow::Shared)
+                .collect(),
+        })
+    }
 }
 
 /// Each group's demand: its layers agree, as they share a block table.
@@ -291,55 +313,4 @@ fn rows(
             })
         })
         .collect()
-}
-
-/// Where each page lies: groups alias from byte 0, for a block belongs to one
-/// of them at a time. Mirrors `get_kv_cache_config_from_groups` and
-/// `compute_layout_strides`.
-fn tensors(
-    layers: &Layers,
-    groups: &[Group],
-    layout: KvCacheLayout,
-    bytes_per_block: u64,
-    num_blocks: u64,
-) -> Result<Vec<TensorRow>, Box<Refusal>> {
-    let size = mul(bytes_per_block, num_blocks)?;
-    let mut rows = Vec::new();
-    for (group, members) in groups.iter().enumerate() {
-        let mut offset = 0;
-        for (spec, of_spec) in &members.by_spec {
-            let shape = &layers.specs[*spec];
-            let page = shape.page_size_bytes()?;
-            let row_bytes = mul(shape.num_states(), shape.slot_bytes()?)?;
-            let (layer_stride, block_stride) = match layout {
-                KvCacheLayout::Blhnc | KvCacheLayout::Blnhc => (page, bytes_per_block),
-                KvCacheLayout::Bhlnc => (row_bytes, bytes_per_block),
-                KvCacheLayout::Lbhnc | KvCacheLayout::Lbnhc => {
-                    let block = shape.padded_page_bytes()?;
-                    (mul(block, num_blocks)?, block)
-                }
-                KvCacheLayout::Lhbnc => (mul(page, num_blocks)?, row_bytes),
-            };
-            let first = of_spec.first();
-            rows.push(TensorRow {
-                group,
-                layer: *spec,
-                layers: of_spec.len(),
-                layer_indices: of_spec.iter().map(|layer| layer.index).collect(),
-                name_prefix: layers.prefix,
-                name_suffix: first.map_or("", |layer| layer.suffix),
-                offset,
-                layer_stride,
-                block_stride,
-                size,
-            });
-            let step = if layout.is_block_outermost() {
-                page
-            } else {
-                layer_stride
-            };
-            offset = add(offset, mul(step, of_spec.len() as u64)?)?;
-        }
-    }
-    Ok(rows)
 }

@@ -1,4 +1,4 @@
-//! Packing: layers of different page sizes, side by side in one block.
+//! Packing, since 0.29: layers of different page sizes, side by side in one block.
 //! Mirrors `_get_packed_kv_cache_groups`.
 
 use super::groups::Group;
@@ -8,14 +8,14 @@ use crate::spec::{Layer, Layers, SpecKind};
 use crate::units::{add, ceil_div, mul};
 
 /// Layers that need the same slots, whatever their bytes.
-struct Bucket {
-    layers: Vec<Layer>,
+pub(super) struct Bucket {
+    pub layers: Vec<Layer>,
     /// The layers by page bytes, in order of first appearance.
-    by_page: Vec<(u64, Vec<Layer>)>,
+    pub by_page: Vec<(u64, Vec<Layer>)>,
 }
 
 impl Bucket {
-    fn new(layers: Vec<Layer>, all: &Layers) -> Result<Self, Box<Refusal>> {
+    pub fn new(layers: Vec<Layer>, all: &Layers) -> Result<Self, Box<Refusal>> {
         let mut by_page: Vec<(u64, Vec<Layer>)> = Vec::new();
         for layer in &layers {
             let page = all.spec(*layer).page_size_bytes()?;
@@ -28,14 +28,14 @@ impl Bucket {
     }
 
     /// As many layers of each page size: a pattern that repeats.
-    fn is_balanced(&self) -> bool {
+    pub fn is_balanced(&self) -> bool {
         self.by_page
             .windows(2)
             .all(|pair| pair[0].1.len() == pair[1].1.len())
     }
 
     /// Repeats of the pattern, if it is one.
-    fn repeats(&self) -> u64 {
+    pub fn repeats(&self) -> u64 {
         let most = self.by_page.iter().map(|(_, layers)| layers.len()).max();
         most.unwrap_or(0) as u64
     }
@@ -54,7 +54,7 @@ impl Bucket {
     }
 
     /// Every `groups`-th repeat of the pattern, from each start.
-    fn split(&self, groups: u64) -> Vec<Group> {
+    pub fn split(&self, groups: u64) -> Vec<Group> {
         let step = usize::try_from(groups).unwrap_or(usize::MAX).max(1);
         let repeats = self.by_page.iter().map(|(_, layers)| layers.len()).min();
         let repeats = repeats.unwrap_or(0);
@@ -144,7 +144,7 @@ fn buckets(layers: &Layers) -> Result<Vec<Bucket>, Box<Refusal>> {
 
 /// The chunk, at least `floor`, to which `counts` are rounded up with the least
 /// padding; of several, the largest. Mirrors `_approximate_gcd`.
-fn approximate_gcd(counts: &[u64], floor: u64) -> u64 {
+pub(super) fn approximate_gcd(counts: &[u64], floor: u64) -> u64 {
     let floor = floor.max(1);
     let most = counts.iter().copied().max().unwrap_or(0);
     (floor..=most)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::groups::{self, FILE, Group};
+use super::groups::{self, Group};
 use crate::error::{Refusal, Stage};
 use crate::release::Profile;
 use crate::spec::{Layer, LayerSpec, Layers, SpecKind};
@@ -158,9 +158,12 @@ pub(super) fn promote_windows(
             "Failed to promote local KV cache specs to one unified type.",
         ));
     }
-    trace.step(Stage::Plan, FILE, "_promote_local_kv_cache_specs", || {
-        "the hybrid manager is off: windows and chunks keep blocks for every token".to_owned()
-    });
+    trace.step(
+        Stage::Plan,
+        profile.files.planner,
+        "_promote_local_kv_cache_specs",
+        || "the hybrid manager is off: windows and chunks keep blocks for every token".to_owned(),
+    );
     Ok(())
 }
 

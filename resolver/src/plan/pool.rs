@@ -2,38 +2,46 @@
 //! Mirrors `get_kv_cache_configs` and what it calls.
 
 use super::demand::Demand;
-use super::groups::FILE;
 use crate::config::EngineConfig;
 use crate::error::{Refusal, Stage};
+use crate::release::{CapacityRule, Profile};
+use crate::resolution::GroupRow;
 use crate::trace::Trace;
-use crate::units::{add, mul};
+use crate::units::{add, ceil_div, mul};
 
 /// What the sizes below follow from.
 pub(super) struct Blocks<'a> {
     /// Bytes of one block.
     pub bytes_per_block: u64,
+    /// Bytes of one block as the check of one request counts it.
+    pub checked_bytes_per_block: u64,
     /// Each group's demand.
     pub demands: &'a [Demand],
 }
 
 impl Blocks<'_> {
     /// Blocks of all groups for one request.
-    pub fn per_request(&self, length: u64) -> Result<u64, Box<Refusal>> {
+    fn per_request(&self, length: u64) -> Result<u64, Box<Refusal>> {
         self.demands
             .iter()
             .try_fold(0, |sum, demand| add(sum, demand.blocks(length)?))
     }
 
-    /// Bytes of one request. Mirrors `_max_memory_usage_bytes_from_groups`.
+    /// Bytes that one request takes.
     pub fn request_bytes(&self, length: u64) -> Result<u64, Box<Refusal>> {
         mul(self.per_request(length)?, self.bytes_per_block)
     }
 
+    /// Bytes that the check asks for. Mirrors `_max_memory_usage_bytes_from_groups`.
+    fn checked_bytes(&self, length: u64) -> Result<u64, Box<Refusal>> {
+        mul(self.per_request(length)?, self.checked_bytes_per_block)
+    }
+
     /// The longest request up to `most` tokens that fits; 0 if none does.
     /// Mirrors `_estimate_max_model_len_from_groups`.
-    pub fn longest(&self, available: i128, most: u64) -> Result<u64, Box<Refusal>> {
+    fn longest(&self, available: i128, most: u64) -> Result<u64, Box<Refusal>> {
         let fits =
-            |length| Ok::<_, Box<Refusal>>(i128::from(self.request_bytes(length)?) <= available);
+            |length| Ok::<_, Box<Refusal>>(i128::from(self.checked_bytes(length)?) <= available);
         if !fits(1)? {
             return Ok(0);
         }
@@ -50,6 +58,53 @@ impl Blocks<'_> {
     }
 }
 
+/// The pool as the checks see it.
+pub(super) struct Pool {
+    /// Bytes, as given.
+    bytes: u64,
+    /// Bytes for requests, perhaps none.
+    pub usable: i128,
+}
+
+impl Pool {
+    pub fn new(
+        config: &EngineConfig,
+        blocks: &Blocks,
+        bytes: u64,
+        profile: &Profile,
+        trace: &mut Trace,
+    ) -> Self {
+        let block = i128::from(blocks.bytes_per_block);
+        let pool = match config.num_gpu_blocks_override {
+            Some(count) => {
+                trace.step(
+                    Stage::Plan,
+                    profile.files.planner,
+                    "get_kv_cache_configs",
+                    || {
+                        format!(
+                            "num_gpu_blocks_override sets the pool to {count} blocks, whatever fits"
+                        )
+                    },
+                );
+                i128::from(count) * block
+            }
+            None => i128::from(bytes),
+        };
+        // the block pool holds one block back for ever, the null block, which
+        // the checks know of since 0.29
+        let null = if profile.reserves_null_block {
+            block
+        } else {
+            0
+        };
+        Self {
+            bytes,
+            usable: pool - null,
+        }
+    }
+}
+
 /// The outcome for a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Sized {
@@ -63,29 +118,19 @@ pub(super) struct Sized {
 pub(super) fn size(
     config: &EngineConfig,
     blocks: &Blocks,
-    pool_bytes: u64,
+    pool: &Pool,
+    profile: &Profile,
     trace: &mut Trace,
 ) -> Result<Sized, Box<Refusal>> {
-    let block = i128::from(blocks.bytes_per_block);
-    let pool = match config.num_gpu_blocks_override {
-        Some(count) => {
-            trace.step(Stage::Plan, FILE, "get_kv_cache_configs", || {
-                format!("num_gpu_blocks_override sets the pool to {count} blocks, whatever fits")
-            });
-            i128::from(count) * block
-        }
-        None => i128::from(pool_bytes),
-    };
-    // the block pool holds one block back for ever: the null block
-    let usable = pool - block;
-
+    let file = profile.files.planner;
+    let usable = pool.usable;
     let mut max_model_len = config.max_model_len;
     if config.auto_fit {
         let longest = blocks.longest(usable, max_model_len)?;
         if longest == 0 {
             return Err(Box::new(Refusal::NothingToAutoFit));
         }
-        trace.step(Stage::Plan, FILE, "_auto_fit_max_model_len", || {
+        trace.step(Stage::Plan, file, "_auto_fit_max_model_len", || {
             if longest >= max_model_len {
                 format!("the model's full length of {max_model_len} tokens fits")
             } else {
@@ -95,25 +140,31 @@ pub(super) fn size(
         max_model_len = longest;
     }
     if usable <= 0 {
-        return Err(Box::new(Refusal::NoMemory));
+        return Err(Box::new(Refusal::NoMemory(profile.memory_texts)));
     }
-    let needed = blocks.request_bytes(max_model_len)?;
+    let needed = blocks.checked_bytes(max_model_len)?;
     if i128::from(needed) > usable {
         return Err(Box::new(Refusal::RequestDoesNotFit {
             max_model_len,
             needed_bytes: needed,
             available_bytes: usable,
             estimated_max_len: blocks.longest(usable, max_model_len)?,
+            texts: profile.memory_texts,
         }));
     }
     let num_blocks = match config.num_gpu_blocks_override {
-        Some(count) => u64::try_from(count).map_err(|_| Refusal::NoMemory)?,
-        None => pool_bytes / blocks.bytes_per_block,
+        Some(count) => u64::try_from(count).map_err(|_| Refusal::NoMemory(profile.memory_texts))?,
+        None => pool.bytes / blocks.bytes_per_block,
     };
-    trace.step(Stage::Plan, FILE, "get_kv_cache_config_from_groups", || {
+    trace.step(Stage::Plan, file, "get_kv_cache_config_from_groups", || {
+        let beside = if profile.reserves_null_block {
+            " that remain beside the null block"
+        } else {
+            ""
+        };
         format!(
-            "{num_blocks} blocks of {} B; one request of {max_model_len} tokens takes {} B of the {usable} B that remain beside the null block",
-            blocks.bytes_per_block, needed
+            "{num_blocks} blocks of {} B; one request of {max_model_len} tokens is counted as {needed} B of the {usable} B{beside}",
+            blocks.bytes_per_block
         )
     });
     Ok(Sized {
@@ -122,14 +173,85 @@ pub(super) fn size(
     })
 }
 
-/// vLLM's two figures: tokens and concurrency, by way of a double as there.
-/// Mirrors `vllm/v1/core/kv_cache_utils.py` `get_kv_cache_capacity`.
-#[allow(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss
-)] // Python's own arithmetic
-pub(super) fn capacity(num_blocks: u64, per_request: u64, max_model_len: u64) -> (u64, f64) {
-    let concurrency = num_blocks as f64 / per_request.max(1) as f64;
-    ((concurrency * max_model_len as f64) as u64, concurrency)
+/// What a pool holds, as vLLM states it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Held {
+    /// Requests of `max_model_len`.
+    pub concurrency: f64,
+    /// The same in tokens.
+    pub tokens: u64,
+}
+
+impl Held {
+    /// By way of a double, as Python computes it.
+    #[allow(
+        clippy::cast_precision_loss,
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss
+    )] // Python's own arithmetic
+    fn new(sized: &Sized, blocks_per_request: u64) -> Self {
+        let concurrency = sized.num_blocks as f64 / blocks_per_request.max(1) as f64;
+        Self {
+            concurrency,
+            tokens: (concurrency * sized.max_model_len as f64) as u64,
+        }
+    }
+
+    /// As the log line prints it.
+    pub fn shown(self) -> String {
+        format!("{:.2}", self.concurrency)
+    }
+}
+
+/// vLLM's figures: what it prints, and what its metrics and scheduler take, which
+/// through 0.23 have none. Mirrors `vllm/v1/core/kv_cache_utils.py`
+/// `get_max_concurrency_for_kv_cache_config` and `get_kv_cache_capacity`.
+pub(super) fn capacity(
+    profile: &Profile,
+    groups: &[GroupRow],
+    sized: &Sized,
+    trace: &mut Trace,
+) -> Result<(Held, Option<Held>), Box<Refusal>> {
+    let (per_request, of_metric) = match profile.capacity_rule {
+        CapacityRule::WholeBlocks => {
+            let blocks = groups
+                .iter()
+                .try_fold(0, |sum, group| add(sum, group.blocks_per_request))?;
+            (blocks, Some(blocks))
+        }
+        CapacityRule::BytesOverFirstGroup { has_metric } => {
+            let printed = over_first(groups, |group| group.page_size_bytes)?;
+            // the scheduler's copy of a group knows its first layer's page alone
+            let first = |group: &GroupRow| {
+                let member = group.members.first();
+                member.map_or(0, |member| member.page_size_bytes)
+            };
+            let metric = has_metric.then(|| over_first(groups, first)).transpose()?;
+            (printed, metric)
+        }
+    };
+    let printed = Held::new(sized, per_request);
+    trace.step(
+        Stage::Plan,
+        "vllm/v1/core/kv_cache_utils.py",
+        "get_max_concurrency_for_kv_cache_config",
+        || {
+            format!(
+                "{} blocks / {per_request} blocks per request = {} requests; times {} tokens = {}",
+                sized.num_blocks,
+                printed.shown(),
+                sized.max_model_len,
+                printed.tokens
+            )
+        },
+    );
+    Ok((printed, of_metric.map(|blocks| Held::new(sized, blocks))))
+}
+
+/// The bytes of one request's pages in pages of the first group.
+fn over_first(groups: &[GroupRow], bytes: impl Fn(&GroupRow) -> u64) -> Result<u64, Box<Refusal>> {
+    let total = groups.iter().try_fold(0, |sum, group| {
+        add(sum, mul(group.blocks_per_request, bytes(group))?)
+    })?;
+    ceil_div(total, groups.first().map_or(1, bytes))
 }

@@ -9,8 +9,6 @@ use crate::model::deepseek_v4::Compression;
 use crate::release::{PackedDtypeRule, Profile};
 use crate::trace::Trace;
 
-const ATTENTION_FILE: &str = "vllm/models/deepseek_v4/attention.py";
-const COMPRESSOR_FILE: &str = "vllm/models/deepseek_v4/compressor.py";
 const WINDOW_FILE: &str = "vllm/v1/attention/backends/mla/sparse_swa.py";
 
 /// One packed row: 448 B of NoPE in fp8, 128 B of RoPE in bf16, 7 scales and a
@@ -63,15 +61,20 @@ pub(crate) fn resolve_dtype(
 ) -> Result<ResolvedDtype, Box<Refusal>> {
     let resolved = if implementation.packs_rows() {
         let fp8 = match profile.packed_dtype_rule {
-            PackedDtypeRule::AssertFp8 if asked.is_fp8_spelling() => asked,
-            PackedDtypeRule::AssertFp8 => return Err(Box::new(Refusal::PackedAssertsFp8(asked))),
+            PackedDtypeRule::AssertFp8(_) if asked.is_fp8_spelling() => asked,
+            PackedDtypeRule::AssertFp8(words) => {
+                return Err(Box::new(Refusal::PackedAssertsFp8 {
+                    dtype: asked,
+                    words,
+                }));
+            }
             PackedDtypeRule::AutoIsFp8 if asked == CacheDtype::Auto => CacheDtype::Fp8,
             PackedDtypeRule::AutoIsFp8 if asked.is_fp8_spelling() => asked,
             PackedDtypeRule::AutoIsFp8 => return Err(Box::new(Refusal::PackedNeedsFp8(asked))),
         };
         trace.step(
             Stage::Model,
-            ATTENTION_FILE,
+            profile.files.v4_attention,
             "_resolve_dsv4_kv_cache_dtype",
             || {
                 let path = match (asked, fp8) {
@@ -94,7 +97,7 @@ pub(crate) fn resolve_dtype(
         };
         trace.step(
             Stage::Model,
-            ATTENTION_FILE,
+            profile.files.v4_attention,
             "_resolve_dsv4_kv_cache_dtype",
             || {
                 let rows = match rows {
@@ -146,11 +149,18 @@ pub(crate) fn layers(
     for spec in &layers.specs {
         let (file, class) = match spec.role {
             LayerRole::Window => (WINDOW_FILE, "DeepseekV4SWACache.get_kv_cache_spec"),
-            LayerRole::C4 | LayerRole::C128 => {
-                (ATTENTION_FILE, "DeepseekV4Attention.get_kv_cache_spec")
-            }
-            LayerRole::Indexer => (ATTENTION_FILE, "DeepseekV4IndexerCache.get_kv_cache_spec"),
-            _ => (COMPRESSOR_FILE, "CompressorStateCache.get_kv_cache_spec"),
+            LayerRole::C4 | LayerRole::C128 => (
+                profile.files.v4_attention,
+                "DeepseekV4Attention.get_kv_cache_spec",
+            ),
+            LayerRole::Indexer => (
+                profile.files.v4_attention,
+                "DeepseekV4IndexerCache.get_kv_cache_spec",
+            ),
+            _ => (
+                profile.files.v4_compressor,
+                "CompressorStateCache.get_kv_cache_spec",
+            ),
         };
         let (slot, unpadded, page) = (
             spec.slot_bytes()?,
@@ -190,10 +200,10 @@ impl Shapes {
     ) -> Result<Self, Box<Refusal>> {
         // a plain-row backend that is asked for fp8_ds_mla gets packed slots all the same
         let packed = resolved.cache_dtype == CacheDtype::Fp8DsMla;
-        let alignment = if packed {
-            PACKED_ALIGNMENT_BYTES
-        } else {
-            PLAIN_ALIGNMENT_BYTES
+        let alignment = match (packed, profile.aligns_plain_rows) {
+            (true, _) => Some(PACKED_ALIGNMENT_BYTES),
+            (false, true) => Some(PLAIN_ALIGNMENT_BYTES),
+            (false, false) => None,
         };
         let stride = if profile.aligns_block_stride {
             StrideAlignment::KernelBlocks(KERNEL_BLOCK_SIZE)
@@ -204,9 +214,13 @@ impl Shapes {
             head_size: model.head_dim,
             state_content_bytes: packed.then_some(PACKED_SLOT_BYTES),
             sliding_window: Some(model.sliding_window),
-            alignment: Some(alignment),
+            alignment,
             cache_dtype: Some(resolved.cache_dtype),
-            kv_quant_mode: resolved.cache_dtype.quant_mode(),
+            kv_quant_mode: if profile.rows_carry_quant_mode {
+                resolved.cache_dtype.quant_mode()
+            } else {
+                KvQuantMode::None
+            },
             max_tp_shards: Some(1),
             ..LayerSpec::plain(
                 LayerRole::Window,
@@ -234,6 +248,7 @@ impl Shapes {
             head_size: model.index_head_dim + model.index_head_dim / INDEXER_QUANT_BLOCK * 4,
             dtype: TorchDtype::Uint8,
             state_content_bytes: None,
+            alignment: alignment.or(Some(PACKED_ALIGNMENT_BYTES)),
             cache_dtype: None,
             kv_quant_mode: KvQuantMode::None,
             ..compressed(LayerRole::Indexer, Compression::C4)

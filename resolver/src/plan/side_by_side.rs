@@ -1,0 +1,103 @@
+//! Blocks since 0.29: the widest group's pages, side by side.
+
+use super::groups::Group;
+use super::paging;
+use crate::error::{Refusal, Stage};
+use crate::layout::KvCacheLayout;
+use crate::resolution::TensorRun;
+use crate::spec::{LayerSpec, Layers};
+use crate::units::{add, lcm, mul, round_up};
+
+/// Bytes of a block. Mirrors `_get_kv_cache_bytes_per_block` and
+/// `validate_kv_cache_layout`.
+pub(super) fn bytes_per_block(
+    layers: &Layers,
+    groups: &[Group],
+    layout: KvCacheLayout,
+) -> Result<u64, Box<Refusal>> {
+    let pages = paging::page_sizes(layers)?;
+    if pages.len() > 1
+        && (!layout.is_block_compact() || (groups.len() > 1 && layout.is_layer_outermost()))
+    {
+        let pages: Vec<String> = pages.iter().map(u64::to_string).collect();
+        return Err(Refusal::raised(
+            Stage::Plan,
+            "ValueError",
+            format!(
+                "KV cache layout {layout} cannot express this model's mixed page sizes ([{}]); a \
+                 backend should declare block-outermost supported layouts (e.g. BLHNC), or set \
+                 VLLM_KV_CACHE_LAYOUT=BLHNC.",
+                pages.join(", ")
+            ),
+        ));
+    }
+    let mut widest = 0;
+    let mut alignment = 1;
+    for group in groups {
+        let bytes = if layout.is_block_outermost() {
+            group.all_pages(layers, LayerSpec::page_size_bytes)?
+        } else {
+            group.all_pages(layers, LayerSpec::padded_page_bytes)?
+        };
+        widest = bytes.max(widest);
+        for (spec, _) in group.by_spec.iter().filter(|_| layout.is_block_outermost()) {
+            alignment = lcm(alignment, layers.specs[*spec].block_stride_alignment()?)?;
+        }
+    }
+    let bytes = round_up(widest, alignment)?;
+    if bytes == 0 {
+        return Err(Box::new(Refusal::ZeroDivision));
+    }
+    Ok(bytes)
+}
+
+/// Where each page lies: groups alias from byte 0, for a block belongs to one
+/// of them at a time. Mirrors `get_kv_cache_config_from_groups` and
+/// `compute_layout_strides`.
+pub(super) fn tensors(
+    layers: &Layers,
+    groups: &[Group],
+    layout: KvCacheLayout,
+    bytes_per_block: u64,
+    num_blocks: u64,
+) -> Result<Vec<TensorRun>, Box<Refusal>> {
+    let size = mul(bytes_per_block, num_blocks)?;
+    let mut rows = Vec::new();
+    for (group, members) in groups.iter().enumerate() {
+        let mut offset = 0;
+        for (spec, of_spec) in &members.by_spec {
+            let shape = &layers.specs[*spec];
+            let page = shape.page_size_bytes()?;
+            let row_bytes = mul(shape.num_states(), shape.slot_bytes()?)?;
+            let (layer_stride, block_stride) = match layout {
+                KvCacheLayout::Blhnc | KvCacheLayout::Blnhc => (page, bytes_per_block),
+                KvCacheLayout::Bhlnc => (row_bytes, bytes_per_block),
+                KvCacheLayout::Lbhnc | KvCacheLayout::Lbnhc => {
+                    let block = shape.padded_page_bytes()?;
+                    (mul(block, num_blocks)?, block)
+                }
+                KvCacheLayout::Lhbnc => (mul(page, num_blocks)?, row_bytes),
+            };
+            let first = of_spec.first();
+            rows.push(TensorRun {
+                group,
+                layer: *spec,
+                layers: of_spec.len(),
+                layer_indices: of_spec.iter().map(|layer| layer.index).collect(),
+                name_prefix: layers.prefix,
+                name_suffix: first.map_or("", |layer| layer.suffix),
+                offset,
+                layer_stride,
+                block_stride,
+                size,
+            });
+            let step = if layout.is_block_outermost() {
+                page
+            } else {
+                layer_stride
+            };
+            offset = add(offset, mul(step, of_spec.len() as u64)?)?;
+        }
+    }
+    Ok(rows)
+}

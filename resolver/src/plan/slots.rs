@@ -1,0 +1,222 @@
+//! Blocks through 0.28: slots that one layer of each group takes in turn.
+//! Mirrors what `get_kv_cache_config_from_groups` in
+//! `vllm/v1/core/kv_cache_utils.py` calls for DeepSeek V4.
+
+use super::groups::Group;
+use super::packing::Bucket;
+use crate::error::Refusal;
+use crate::release::SlotRule;
+use crate::resolution::{SharedLayer, SharedTensor};
+use crate::spec::{Layer, LayerSpec, Layers};
+use crate::units::{add, mul};
+
+/// Bytes of the block that one layer of some groups takes.
+struct Slot {
+    /// From the start of the block.
+    offset: u64,
+    /// Of the largest page in it.
+    bytes: u64,
+    /// The layers, by group.
+    members: Vec<(usize, Layer)>,
+}
+
+/// A block and its slots.
+pub(super) struct Slots {
+    /// Bytes of a block.
+    pub bytes_per_block: u64,
+    /// Bytes of a block as the check of one request counts it: layer tuples,
+    /// whatever the block is. Mirrors `_max_memory_usage_bytes_from_groups`.
+    pub checked_bytes_per_block: u64,
+    list: Vec<Slot>,
+    /// Each layer has an allocation of its own.
+    one_group: bool,
+}
+
+impl Slots {
+    pub fn new(layers: &Layers, groups: &[Group], rule: SlotRule) -> Result<Self, Box<Refusal>> {
+        let page = |layer: &Layer| layers.spec(*layer).page_size_bytes();
+        let one_group = groups.len() <= 1;
+        let buckets = groups
+            .iter()
+            .map(|group| Bucket::new(group.layers.clone(), layers))
+            .collect::<Result<Vec<_>, _>>()?;
+        let slots = match rule {
+            _ if one_group => of_one_group(groups, page)?,
+            SlotRule::LayerTuples => layer_tuples(&buckets)?,
+            SlotRule::ByPageSize => by_page_size(&buckets)?,
+            SlotRule::ByOffset => by_offset(groups, page)?,
+        };
+        let bytes_per_block = if rule == SlotRule::ByOffset && !one_group {
+            let mut widest = 0;
+            for group in groups {
+                widest = widest.max(group.all_pages(layers, LayerSpec::page_size_bytes)?);
+            }
+            widest
+        } else {
+            slots.iter().try_fold(0, |sum, slot| add(sum, slot.bytes))?
+        };
+        if bytes_per_block == 0 {
+            return Err(Box::new(Refusal::ZeroDivision));
+        }
+        let checked_bytes_per_block = if one_group {
+            bytes_per_block
+        } else {
+            let tuple = tuple(&buckets).into_iter().try_fold(0, add)?;
+            mul(tuple, repeats(&buckets) as u64)?
+        };
+        Ok(Self {
+            bytes_per_block,
+            checked_bytes_per_block,
+            list: slots,
+            one_group,
+        })
+    }
+
+    /// vLLM's `kv_cache_tensors`: views into one allocation (`one_backing`,
+    /// since 0.24), or an allocation a slot.
+    pub fn tensors(
+        &self,
+        layers: &Layers,
+        num_blocks: u64,
+        one_backing: bool,
+    ) -> Result<Vec<SharedTensor>, Box<Refusal>> {
+        let views = one_backing && !self.one_group;
+        self.list
+            .iter()
+            .map(|slot| {
+                let bytes = if views {
+                    self.bytes_per_block
+                } else {
+                    slot.bytes
+                };
+                let shared_by = slot.members.iter().map(|(group, layer)| SharedLayer {
+                    group: *group,
+                    layer: layer.spec,
+                    name: layers.name(*layer),
+                });
+                Ok(SharedTensor {
+                    layers: slot.members.len(),
+                    shared_by: shared_by.collect(),
+                    // an allocation of its own has the fields' defaults
+                    offset: one_backing.then_some(if views { slot.offset } else { 0 }),
+                    block_stride: one_backing.then_some(if views { bytes } else { 0 }),
+                    size: mul(bytes, num_blocks)?,
+                })
+            })
+            .collect()
+    }
+}
+
+/// Every layer's page.
+fn of_one_group(
+    groups: &[Group],
+    page: impl Fn(&Layer) -> Result<u64, Box<Refusal>>,
+) -> Result<Vec<Slot>, Box<Refusal>> {
+    let mut slots = Vec::new();
+    for layer in groups.iter().flat_map(|group| &group.layers) {
+        append(&mut slots, page(layer)?, vec![(0, *layer)])?;
+    }
+    Ok(slots)
+}
+
+fn append(
+    slots: &mut Vec<Slot>,
+    bytes: u64,
+    members: Vec<(usize, Layer)>,
+) -> Result<(), Box<Refusal>> {
+    let offset = match slots.last() {
+        Some(last) => add(last.offset, last.bytes)?,
+        None => 0,
+    };
+    slots.push(Slot {
+        offset,
+        bytes,
+        members,
+    });
+    Ok(())
+}
+
+/// A page of each size of the full group, as often as the longest run of pages
+/// of one size in any group (through 0.22.1). Mirrors `_get_kv_cache_config_deepseek_v4`.
+fn layer_tuples(buckets: &[Bucket]) -> Result<Vec<Slot>, Box<Refusal>> {
+    let mut slots = Vec::new();
+    for repeat in 0..repeats(buckets) {
+        for size in tuple(buckets) {
+            append(&mut slots, size, members(buckets, size, repeat))?;
+        }
+    }
+    Ok(slots)
+}
+
+/// For each page size as many slots as the group with most such pages has
+/// (0.23 to 0.26). Mirrors `_bucket_layers_by_page_size`.
+fn by_page_size(buckets: &[Bucket]) -> Result<Vec<Slot>, Box<Refusal>> {
+    let mut sizes: Vec<(u64, usize)> = Vec::new();
+    for (size, layers) in buckets.iter().flat_map(|bucket| &bucket.by_page) {
+        match sizes.iter_mut().find(|(other, _)| other == size) {
+            Some((_, count)) => *count = layers.len().max(*count),
+            None => sizes.push((*size, layers.len())),
+        }
+    }
+    let mut slots = Vec::new();
+    for (size, count) in sizes {
+        for repeat in 0..count {
+            append(&mut slots, size, members(buckets, size, repeat))?;
+        }
+    }
+    Ok(slots)
+}
+
+/// Of each group the layer that comes `repeat`th among those of this page size.
+fn members(buckets: &[Bucket], size: u64, repeat: usize) -> Vec<(usize, Layer)> {
+    let of_group = |(group, bucket): (usize, &Bucket)| {
+        let (_, layers) = bucket.by_page.iter().find(|(page, _)| *page == size)?;
+        Some((group, *layers.get(repeat)?))
+    };
+    buckets.iter().enumerate().filter_map(of_group).collect()
+}
+
+/// Each group's pages side by side; where several groups have a page begin, they
+/// share a slot (0.27.1 and 0.28). Mirrors `_get_packed_kv_cache_layout`.
+fn by_offset(
+    groups: &[Group],
+    page: impl Fn(&Layer) -> Result<u64, Box<Refusal>>,
+) -> Result<Vec<Slot>, Box<Refusal>> {
+    let mut slots: Vec<Slot> = Vec::new();
+    for (number, group) in groups.iter().enumerate() {
+        let mut offset = 0;
+        for layer in &group.layers {
+            let bytes = page(layer)?;
+            match slots.iter_mut().find(|slot| slot.offset == offset) {
+                Some(slot) => {
+                    slot.bytes = slot.bytes.max(bytes);
+                    slot.members.push((number, *layer));
+                }
+                None => slots.push(Slot {
+                    offset,
+                    bytes,
+                    members: vec![(number, *layer)],
+                }),
+            }
+            offset = add(offset, bytes)?;
+        }
+    }
+    slots.sort_unstable_by_key(|slot| slot.offset);
+    Ok(slots)
+}
+
+/// The page sizes of the first group, which holds full attention, ascending.
+fn tuple(buckets: &[Bucket]) -> Vec<u64> {
+    let mut sizes: Vec<u64> = buckets
+        .first()
+        .map(|full| full.by_page.iter().map(|(page, _)| *page).collect())
+        .unwrap_or_default();
+    sizes.sort_unstable();
+    sizes
+}
+
+/// The longest run of pages of one size in any group.
+fn repeats(buckets: &[Bucket]) -> usize {
+    let runs = buckets.iter().flat_map(|bucket| &bucket.by_page);
+    runs.map(|(_, layers)| layers.len()).max().unwrap_or(0)
+}

@@ -1,0 +1,267 @@
+//! The behaviours in which releases differ. An algorithm that changed lives in
+//! one file per era; a profile only chooses.
+
+use crate::backend::AttentionBackend;
+use crate::dtype::CacheDtype;
+use crate::error::{MemoryTexts, PackedAssertion};
+use crate::units::thousands;
+
+use super::engine_args::FlagNames;
+
+/// The behaviours of a release. Each names the version that brought it.
+#[derive(Debug)]
+pub struct Profile {
+    /// Whether the families beside DeepSeek V4 have rules here.
+    pub models_all_families: bool,
+    /// Names that `EngineArgs` takes.
+    pub engine_args: FlagNames,
+    /// Spellings that `--kv-cache-dtype` takes, in the order of vLLM's list.
+    pub cache_dtypes: &'static [CacheDtype],
+    /// Names that `--attention-backend` takes, in the order of vLLM's enum.
+    pub attention_backends: &'static [AttentionBackend],
+    /// Where the code lies that the trace names.
+    pub files: Files,
+
+    /// Who stops a spelling that does not exist.
+    pub unknown_dtype: UnknownDtype,
+    /// Sizes below 1 are refused where the config is checked (since 0.23).
+    pub bounds_sizes: bool,
+    /// A float16 or bfloat16 cache against a model of another dtype is refused
+    /// when the config is checked (since 0.33); before, it goes on to the model.
+    pub checks_float_clash: bool,
+    /// What a refusal of `nvfp4` with MLA advises (since 0.21); before, nothing
+    /// checks.
+    pub instead_of_nvfp4: Option<&'static str>,
+    /// A GB10 gets the batch defaults of small GPUs (since 0.33).
+    pub gb10_is_small: bool,
+    /// GPUs of at least 160 GiB have batch defaults of their own (since 0.28).
+    pub has_huge_tier: bool,
+    /// Under YaRN the longest sequence is its original length times its factor,
+    /// a whole number (through 0.29); since then `max_position_embeddings`, a float.
+    pub length_is_yarns: bool,
+    /// How `tensor_parallel_size` and `decode_context_parallel_size` that do not
+    /// divide are told apart: 0.26 put a space back.
+    pub dcp_divides: &'static str,
+    /// What of a batch in flight a window reserves.
+    pub in_flight: InFlight,
+
+    /// Which classes DeepSeek V4's attention may get.
+    pub v4_classes: V4Classes,
+    /// Which head counts they refuse, and in which words.
+    pub v4_heads: V4Heads,
+    /// DeepSeek V4's packed layout and a dtype that is not fp8.
+    pub packed_dtype_rule: PackedDtypeRule,
+    /// Plain rows are aligned to 512 B (since 0.25); before, not at all, and the
+    /// indexer's to 576 B.
+    pub aligns_plain_rows: bool,
+    /// Packed and quantised rows of DeepSeek V4 carry their mode (since 0.25).
+    pub rows_carry_quant_mode: bool,
+    /// With `nvfp4_ds_mla`, DeepSeek V4's window is packed even where its other
+    /// rows are plain (since 0.31).
+    pub nvfp4_packs_window: bool,
+    /// Blocks that are split into kernel blocks keep each of them whole
+    /// (`block_stride_alignment`, since 0.32).
+    pub aligns_block_stride: bool,
+    /// A quantised layer's block grows until its page covers an unquantised one's
+    /// (since 0.25).
+    pub aligns_skipped_blocks: bool,
+    /// The block that came of it is held against the backends (since 0.32).
+    pub checks_aligned_block: bool,
+
+    /// There are KV cache layouts (since 0.29).
+    pub has_layouts: bool,
+    /// How layers are grouped.
+    pub grouping: Grouping,
+    /// How a block is laid out.
+    pub block_rule: BlockRule,
+    /// vLLM's tensors are views into one allocation (since 0.24); before, each is
+    /// an allocation of its own.
+    pub one_backing: bool,
+    /// Sliding windows that no repeating pattern splits are split to fit the
+    /// block (since 0.30); before, only Mamba states were.
+    pub windows_split_to_fit: bool,
+    /// `--disable-hybrid-kv-cache-manager` on this family: the field that
+    /// `replace_as` passes on and the full-attention spec does not take (since 0.31).
+    pub promotion_fails_on: Option<&'static str>,
+    /// The checks of a pool leave the null block out (since 0.29).
+    pub reserves_null_block: bool,
+    /// The words of the memory errors.
+    pub memory_texts: MemoryTexts,
+    /// How many requests a pool holds.
+    pub capacity_rule: CapacityRule,
+    /// How the start-up log says so.
+    pub capacity_log: CapacityLog,
+}
+
+/// Files of vLLM that moved.
+#[derive(Debug, Clone, Copy)]
+pub struct Files {
+    /// Grouping and sizing.
+    pub planner: &'static str,
+    /// DeepSeek V4's model.
+    pub v4_model: &'static str,
+    /// Its attention layers.
+    pub v4_attention: &'static str,
+    /// Its compressors.
+    pub v4_compressor: &'static str,
+    /// Its attention on FlashMLA.
+    pub v4_flashmla: &'static str,
+}
+
+/// Who stops a `--kv-cache-dtype` that does not exist.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnknownDtype {
+    /// The command line's parser, with its list of choices (through 0.32).
+    Parser,
+    /// The config's own check (since 0.33).
+    Config,
+}
+
+/// What a sliding window reserves beside itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InFlight {
+    /// One batch, though two may be in flight (through 0.25).
+    OneBatch {
+        /// `max_concurrent_batches` exists (since 0.23).
+        counts_batches: bool,
+    },
+    /// Every batch in flight (since 0.26).
+    EveryBatch,
+}
+
+/// Classes of DeepSeek V4's attention.
+/// `vllm/models/deepseek_v4/nvidia/model.py` `_select_dsv4_attn_cls`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum V4Classes {
+    /// FlashMLA, whatever is asked, as `V4_FLASHMLA_SPARSE` (through 0.22).
+    FlashMlaOnly,
+    /// FlashInfer if asked by its name, on any GPU (0.23).
+    FlashInferByName,
+    /// By architecture and name (since 0.24).
+    ByArch,
+}
+
+impl V4Classes {
+    /// Who picks the class.
+    pub(crate) const fn function(self) -> &'static str {
+        match self {
+            Self::FlashMlaOnly => "DeepseekV4DecoderLayer.__init__",
+            Self::FlashInferByName | Self::ByArch => "_select_dsv4_attn_cls",
+        }
+    }
+}
+
+/// Head counts of DeepSeek V4 on one rank. `get_padded_num_q_heads`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum V4Heads {
+    /// Up to 128 (through 0.21).
+    UpTo128,
+    /// 64 or 128 for all, and FlashInfer is spelled `Flashinfer` (0.22 and 0.23).
+    Halves,
+    /// 64 or 128, on SM120 16 to 128 (0.24 to 0.26).
+    HalvesBySm120,
+    /// FlashInfer takes 8 to 128 (since 0.27).
+    FromEight,
+}
+
+/// What DeepSeek V4's packed layout makes of the dtype.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PackedDtypeRule {
+    /// Anything but `fp8…` fails an assertion, `auto` included (through 0.29).
+    AssertFp8(PackedAssertion),
+    /// `auto` is `fp8`; others get a `ValueError` with advice (since 0.30).
+    AutoIsFp8,
+}
+
+/// How layers of several kinds are grouped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Grouping {
+    /// Full attention whole and first, windows beside it (through 0.28).
+    FullFirst {
+        /// Pages of windows are raised to those of full attention (through 0.26).
+        raises_pages: bool,
+    },
+    /// Whatever packs well, in order of first appearance (since 0.29).
+    Packed,
+}
+
+/// How a block is laid out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BlockRule {
+    /// As slots that layers of several groups share (through 0.28).
+    Slots(SlotRule),
+    /// As each group's pages, side by side (since 0.29).
+    SideBySide,
+}
+
+/// What the slots of a block are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SlotRule {
+    /// A page of each size, as often as the longest run (through 0.22).
+    LayerTuples,
+    /// Of each page size as many as any group has (0.23 to 0.26).
+    ByPageSize,
+    /// Where a page of any group begins (0.27 and 0.28).
+    ByOffset,
+}
+
+impl SlotRule {
+    /// vLLM's function, and what it does, in words.
+    pub(crate) const fn explain(self) -> (&'static str, &'static str) {
+        match self {
+            Self::LayerTuples => (
+                "_get_kv_cache_config_deepseek_v4",
+                "a page of each size, as often as the longest run of one size in any group",
+            ),
+            Self::ByPageSize => (
+                "_bucket_layers_by_page_size",
+                "of each page size as many as any group has",
+            ),
+            Self::ByOffset => (
+                "_get_packed_kv_cache_layout",
+                "the widest group's pages, side by side",
+            ),
+        }
+    }
+}
+
+/// How many requests a pool holds, as vLLM counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CapacityRule {
+    /// The request's bytes over the first group's, though each block of any group
+    /// takes a whole block of the pool (through 0.26): too many.
+    BytesOverFirstGroup {
+        /// The metrics and the scheduler count over a copy that knows the first
+        /// layer of each group alone (since 0.24); before, there is no metric.
+        has_metric: bool,
+    },
+    /// Whole blocks, summed over the groups (since 0.27).
+    WholeBlocks,
+}
+
+/// The start-up log on the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum CapacityLog {
+    /// Two lines (through 0.27).
+    TwoLines,
+    /// One (since 0.28).
+    OneLine,
+}
+
+impl CapacityLog {
+    /// The line or lines. Mirrors `vllm/v1/core/kv_cache_utils.py`
+    /// `_report_kv_cache_config`, since 0.28 `update_kv_cache_capacity`.
+    #[must_use]
+    pub fn line(self, tokens: u64, max_model_len: u64, concurrency: &str) -> String {
+        let between = match self {
+            Self::TwoLines => "\n",
+            Self::OneLine => ", ",
+        };
+        format!(
+            "GPU KV cache size: {} tokens{between}Maximum concurrency for {} tokens per request: \
+             {concurrency}x",
+            thousands(tokens),
+            thousands(max_model_len),
+        )
+    }
+}

@@ -1,0 +1,154 @@
+//! Each release as what it did differently from the next.
+
+use super::profile::{
+    BlockRule, CapacityLog, CapacityRule, Files, Grouping, InFlight, PackedDtypeRule, Profile,
+    SlotRule, UnknownDtype, V4Classes, V4Heads,
+};
+use super::tables;
+use crate::backend::registry;
+use crate::error::{MemoryTexts, PackedAssertion};
+
+/// What was dumped from vLLM: the lists.
+macro_rules! listed {
+    ($release:ident, $rest:expr, { $($field:ident: $value:expr),* $(,)? }) => {
+        Profile {
+            engine_args: tables::$release.engine_args,
+            cache_dtypes: tables::$release.cache_dtypes,
+            attention_backends: registry::$release,
+            $($field: $value,)*
+            ..$rest
+        }
+    };
+}
+
+pub(super) const V0_33_0: Profile = Profile {
+    models_all_families: true,
+    engine_args: tables::V0_33_0.engine_args,
+    cache_dtypes: tables::V0_33_0.cache_dtypes,
+    attention_backends: registry::V0_33_0,
+    files: Files {
+        planner: "vllm/v1/core/kv_cache_planning.py",
+        v4_model: "vllm/models/deepseek_v4/nvidia/model.py",
+        v4_attention: "vllm/models/deepseek_v4/attention.py",
+        v4_compressor: "vllm/models/deepseek_v4/compressor.py",
+        v4_flashmla: "vllm/models/deepseek_v4/nvidia/flashmla.py",
+    },
+    unknown_dtype: UnknownDtype::Config,
+    bounds_sizes: true,
+    checks_float_clash: true,
+    instead_of_nvfp4: Some("'fp8', 'auto', or 'nvfp4_ds_mla' with a sparse MLA backend"),
+    gb10_is_small: true,
+    has_huge_tier: true,
+    length_is_yarns: false,
+    dcp_divides: "divisible by ",
+    in_flight: InFlight::EveryBatch,
+    v4_classes: V4Classes::ByArch,
+    v4_heads: V4Heads::FromEight,
+    packed_dtype_rule: PackedDtypeRule::AutoIsFp8,
+    aligns_plain_rows: true,
+    rows_carry_quant_mode: true,
+    nvfp4_packs_window: true,
+    aligns_block_stride: true,
+    aligns_skipped_blocks: true,
+    checks_aligned_block: true,
+    has_layouts: true,
+    grouping: Grouping::Packed,
+    block_rule: BlockRule::SideBySide,
+    one_backing: true,
+    windows_split_to_fit: true,
+    promotion_fails_on: Some("bounded_replay"),
+    reserves_null_block: true,
+    memory_texts: MemoryTexts::OnCpuToo,
+    capacity_rule: CapacityRule::WholeBlocks,
+    capacity_log: CapacityLog::OneLine,
+};
+
+pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
+    models_all_families: false,
+    unknown_dtype: UnknownDtype::Parser,
+    checks_float_clash: false,
+    gb10_is_small: false,
+    files: Files {
+        planner: "vllm/v1/core/kv_cache_utils.py",
+        ..V0_33_0.files
+    },
+});
+
+pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
+    aligns_block_stride: false,
+    checks_aligned_block: false,
+});
+
+pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
+    nvfp4_packs_window: false,
+    promotion_fails_on: None,
+});
+
+pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
+    instead_of_nvfp4: Some("'fp8' or 'auto'"),
+    length_is_yarns: true,
+    packed_dtype_rule: PackedDtypeRule::AssertFp8(PackedAssertion::Layout),
+    windows_split_to_fit: false,
+});
+
+pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
+    has_layouts: false,
+    grouping: Grouping::FullFirst { raises_pages: false },
+    block_rule: BlockRule::Slots(SlotRule::ByOffset),
+    reserves_null_block: false,
+});
+
+pub(super) const V0_27_1: Profile = listed!(V0_27_1, V0_28_0, {
+    has_huge_tier: false,
+    capacity_log: CapacityLog::TwoLines,
+});
+
+pub(super) const V0_26_0: Profile = listed!(V0_26_0, V0_27_1, {
+    v4_heads: V4Heads::HalvesBySm120,
+    grouping: Grouping::FullFirst { raises_pages: true },
+    block_rule: BlockRule::Slots(SlotRule::ByPageSize),
+    capacity_rule: CapacityRule::BytesOverFirstGroup { has_metric: true },
+});
+
+pub(super) const V0_25_1: Profile = listed!(V0_25_1, V0_26_0, {
+    dcp_divides: "divisible by",
+    in_flight: InFlight::OneBatch { counts_batches: true },
+});
+
+pub(super) const V0_24_0: Profile = listed!(V0_24_0, V0_25_1, {
+    aligns_plain_rows: false,
+    rows_carry_quant_mode: false,
+    aligns_skipped_blocks: false,
+});
+
+pub(super) const V0_23_0: Profile = listed!(V0_23_0, V0_24_0, {
+    v4_classes: V4Classes::FlashInferByName,
+    v4_heads: V4Heads::Halves,
+    packed_dtype_rule: PackedDtypeRule::AssertFp8(PackedAssertion::FlashMla),
+    one_backing: false,
+    capacity_rule: CapacityRule::BytesOverFirstGroup { has_metric: false },
+});
+
+pub(super) const V0_22_1: Profile = listed!(V0_22_1, V0_23_0, {
+    bounds_sizes: false,
+    in_flight: InFlight::OneBatch { counts_batches: false },
+    v4_classes: V4Classes::FlashMlaOnly,
+    packed_dtype_rule: PackedDtypeRule::AssertFp8(PackedAssertion::ForNow),
+    block_rule: BlockRule::Slots(SlotRule::LayerTuples),
+});
+
+pub(super) const V0_21_0: Profile = listed!(V0_21_0, V0_22_1, {
+    v4_heads: V4Heads::UpTo128,
+    memory_texts: MemoryTexts::Models,
+    files: Files {
+        v4_model: "vllm/model_executor/models/deepseek_v4.py",
+        v4_attention: "vllm/model_executor/layers/deepseek_v4_attention.py",
+        v4_compressor: "vllm/model_executor/layers/deepseek_compressor.py",
+        v4_flashmla: "vllm/model_executor/layers/deepseek_v4_attention.py",
+        ..V0_22_1.files
+    },
+});
+
+pub(super) const V0_20_2: Profile = listed!(V0_20_2, V0_21_0, {
+    instead_of_nvfp4: None,
+});
