@@ -1,5 +1,6 @@
 //! `kvx`: the resolver on the command line.
 
+mod changes;
 mod lines;
 mod options;
 mod render;
@@ -75,7 +76,8 @@ fn command() -> Command {
                         .help("Cases, one a line; standard input without it or with -"),
                 ),
         )
-        .subcommand(options::command())
+        .subcommand(options::show())
+        .subcommand(options::diff())
         .subcommand(Command::new("gpus").about("List the GPUs of the catalog"))
         .subcommand(Command::new("models").about("List the models of the catalog"))
         .subcommand(Command::new("releases").about("List the vLLM releases that are modelled"))
@@ -100,6 +102,7 @@ fn main() -> ExitCode {
     let done = match matches.subcommand() {
         Some(("resolve", matches)) => lines::resolve(matches.get_one::<String>("file")),
         Some(("show", matches)) => show::run(matches),
+        Some(("diff", matches)) => changes::run(matches),
         Some(("gpus", _)) => lines::print(&gpus()),
         Some(("models", _)) => lines::print(&models()),
         Some(("releases", _)) => lines::print(&releases()),

@@ -1,8 +1,9 @@
-//! The options of `kvx show`: its own, and those of `vllm serve`.
+//! The options of `kvx show` and `kvx diff`: their own, and those of `vllm serve`.
 
 use std::ffi::OsString;
 
 use clap::{Arg, ArgAction, Command};
+use kv_resolver::release::engine_args;
 use kv_resolver::{Flag, FlagKind, Release};
 
 /// vLLM's short options of several letters, which clap does not know.
@@ -74,9 +75,56 @@ pub fn normalise(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
         .collect()
 }
 
-pub fn command() -> Command {
+/// `kvx show`
+pub fn show() -> Command {
     let command = Command::new("show")
         .about("Answer one question, readably")
+        .arg(
+            Arg::new("release")
+                .long("release")
+                .value_name("VERSION")
+                .default_value(Release::LATEST.version())
+                .help("vLLM's version"),
+        );
+    question(command, true)
+}
+
+/// `kvx diff`
+pub fn diff() -> Command {
+    let command = Command::new("diff")
+        .about("What changed from one release to another, over GPUs and cache dtypes")
+        .after_help(
+            "Without --gpu and --kv-cache-dtype every GPU of the catalog and every dtype is asked.",
+        )
+        .arg(
+            Arg::new("from")
+                .long("from")
+                .value_name("VERSION")
+                .required(true)
+                .help("The vLLM release to compare with"),
+        )
+        .arg(
+            Arg::new("to")
+                .long("to")
+                .value_name("VERSION")
+                .default_value(Release::LATEST.version())
+                .help("The other one"),
+        );
+    question(command, false)
+}
+
+/// What is asked of both: a model, a GPU, a pool and the engine's flags.
+fn question(command: Command, needs_gpu: bool) -> Command {
+    let gpu = Arg::new("gpu")
+        .long("gpu")
+        .value_name("KEY")
+        .help("A GPU of the catalog (`kvx gpus`)");
+    let gpu = if needs_gpu {
+        gpu.required_unless_present("cc")
+    } else {
+        gpu
+    };
+    let command = command
         .arg(
             Arg::new("model")
                 .long("model")
@@ -90,13 +138,7 @@ pub fn command() -> Command {
                 .conflicts_with("model")
                 .help("The same, as `vllm serve MODEL` takes it"),
         )
-        .arg(
-            Arg::new("gpu")
-                .long("gpu")
-                .value_name("KEY")
-                .required_unless_present("cc")
-                .help("A GPU of the catalog (`kvx gpus`)"),
-        )
+        .arg(gpu)
         .arg(
             Arg::new("cc")
                 .long("cc")
@@ -118,13 +160,6 @@ pub fn command() -> Command {
                 .value_name("NAME")
                 .requires("cc")
                 .help("… and its name"),
-        )
-        .arg(
-            Arg::new("release")
-                .long("release")
-                .value_name("VERSION")
-                .default_value(Release::LATEST.version())
-                .help("vLLM's version"),
         )
         .arg(
             Arg::new("pool")
@@ -208,13 +243,9 @@ fn known(flag: Flag) -> Arg {
     }
 }
 
-/// Flags that vLLM takes and the resolver has no rule for.
+/// Flags that some release takes and the resolver has no rule for.
 pub fn unruled() -> impl Iterator<Item = &'static str> {
-    Release::LATEST
-        .profile()
-        .engine_args
-        .names()
-        .filter(|name| name.parse::<Flag>().is_err() && *name != "model")
+    engine_args::every_name().filter(|name| name.parse::<Flag>().is_err() && *name != "model")
 }
 
 #[cfg(test)]
@@ -226,7 +257,7 @@ mod tests {
         let given = "show meta/x --gpu h200 --trust-remote-code --kv-cache-dtype=fp8 \
                      --no-skip-tokenizer-init --no-enable-log-requests --json --port 8000 -ep \
                      --kv-cache-dtype-skip-layers 0 1";
-        let matches = command()
+        let matches = show()
             .try_get_matches_from(normalise(given.split_whitespace().map(OsString::from)))
             .unwrap();
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);

@@ -39,7 +39,10 @@ fn resolved(out: &mut String, r: &Resolution) {
     headline(out, r.outcome, &dtype);
     let _ = writeln!(out);
     if let Some(capacity) = &r.capacity {
-        let _ = writeln!(out, "  INFO {}\n", capacity.log_line);
+        for line in capacity.log_line.lines() {
+            let _ = writeln!(out, "  INFO {line}");
+        }
+        out.push('\n');
     } else {
         let hint = "Memory is not checked: --pool SIZE, what is left for the KV cache on each GPU, \
                     tells whether it fits.";
@@ -203,7 +206,7 @@ fn bullet(out: &mut String, text: &str) {
     wrap_hanging(out, text, "    · ", "      ");
 }
 
-fn wrap(out: &mut String, text: &str, indent: &str) {
+pub fn wrap(out: &mut String, text: &str, indent: &str) {
     wrap_hanging(out, text, indent, indent);
 }
 

@@ -16,7 +16,9 @@ use crate::options::unruled;
 use crate::{Exit, lines, render};
 
 pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
-    let (model, request) = request(matches).map_err(io::Error::other)?;
+    let (model, request) = release(matches, "release")
+        .and_then(|release| request(matches, release, gpu(matches)?))
+        .map_err(io::Error::other)?;
     let result = resolve(&request);
     if let Err(error) = &result
         && let Refusal::BadCase(why) = &error.refusal
@@ -37,13 +39,14 @@ pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
     Ok(Exit::of(outcome))
 }
 
-fn request(matches: &ArgMatches) -> Result<(String, Request), String> {
+/// The question, but for its release and GPU.
+pub fn request(
+    matches: &ArgMatches,
+    release: Release,
+    gpu: Gpu,
+) -> Result<(String, Request), String> {
     let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     let model = text("model").or(text("model-tag")).unwrap_or_default();
-    let release: Release = text("release")
-        .unwrap_or_default()
-        .parse()
-        .map_err(|error| format!("--release: {error}"))?;
     let usage: Usage = text("usage")
         .unwrap_or_default()
         .parse()
@@ -51,7 +54,7 @@ fn request(matches: &ArgMatches) -> Result<(String, Request), String> {
     let request = Request {
         release,
         hf_config: config(model)?,
-        gpu: gpu(&text)?,
+        gpu,
         args: arguments(matches)?,
         env: environment(matches)?,
         available_memory: text("pool")
@@ -94,7 +97,17 @@ fn read(file: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-fn gpu<'a>(text: &impl Fn(&str) -> Option<&'a str>) -> Result<Gpu, String> {
+/// The release that an option names.
+pub fn release(matches: &ArgMatches, option: &str) -> Result<Release, String> {
+    let text = matches.get_one::<String>(option).map(String::as_str);
+    text.unwrap_or_default()
+        .parse()
+        .map_err(|error| format!("--{option}: {error}"))
+}
+
+/// `--gpu`, or `--cc` and what goes with it.
+pub fn gpu(matches: &ArgMatches) -> Result<Gpu, String> {
+    let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
     if let Some(key) = text("gpu") {
         return find_gpu(key)
             .map(kv_resolver::catalog::CatalogGpu::gpu)

@@ -3,6 +3,11 @@
 use super::masks::ReleaseBit;
 use super::tables::ENGINE_ARGS;
 
+/// Every name that any release takes, in no order.
+pub fn every_name() -> impl Iterator<Item = &'static str> {
+    ENGINE_ARGS.iter().flat_map(|(_, names)| names.lines())
+}
+
 /// Names that a release's `EngineArgs` takes.
 #[derive(Debug, Clone, Copy)]
 pub struct FlagNames(ReleaseBit);
