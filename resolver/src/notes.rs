@@ -4,7 +4,9 @@ use crate::backend::deepseek_v4::Implementation;
 use crate::config::{EngineConfig, ModelDtype};
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
-use crate::release::{BlockRule, CapacityRule, Grouping, InFlight, Profile, Release, SlotRule};
+use crate::release::{
+    BlockRule, CapacityRule, Grouping, InFlight, MambaMode, Profile, Release, SlotRule,
+};
 use crate::request::Request;
 use crate::resolution::{Note, Resolution};
 use crate::spec::deepseek_v4::KERNEL_BLOCK_SIZE;
@@ -118,7 +120,9 @@ pub(crate) fn on_any(
                 .to_owned(),
         ));
     }
-    if request.args.mamba_cache_mode.is_some() {
+    if request.args.mamba_cache_mode.is_some()
+        && request.release.profile().mamba_mode == MambaMode::Ignored
+    {
         notes.push(Note::new(
             "mamba-cache-mode",
             "mamba_cache_mode is no longer read: vLLM takes align with prefix caching and none \
@@ -139,17 +143,33 @@ pub(crate) fn on_any(
 /// Where the release's own figures say something else than the pool holds.
 fn misleading_lines(request: &Request, resolution: &Resolution, notes: &mut Vec<Note>) {
     let profile = request.release.profile();
-    let (Some(capacity), true) = (&resolution.capacity, resolution.groups.len() > 1) else {
-        return;
-    };
-    let CapacityRule::BytesOverFirstGroup { .. } = profile.capacity_rule else {
+    let Some(capacity) = &resolution.capacity else {
         return;
     };
     let blocks = resolution
         .groups
         .iter()
         .map(|group| group.blocks_per_request);
-    let whole = held(capacity.num_blocks, blocks.sum());
+    let per_request: u64 = blocks.sum();
+    if !profile.reserves_null_block && per_request >= capacity.num_blocks {
+        notes.push(Note::new(
+            "one-request-does-not-fit",
+            format!(
+                "The check passes, but one such request takes {per_request} blocks, and the pool \
+                 hands out {}: one of its {} is the null block, which this release's check \
+                 forgets. The longest requests run out of blocks.",
+                capacity.num_blocks.saturating_sub(1),
+                capacity.num_blocks
+            ),
+        ));
+    }
+    if resolution.groups.len() <= 1 {
+        return;
+    }
+    let CapacityRule::BytesOverFirstGroup { .. } = profile.capacity_rule else {
+        return;
+    };
+    let whole = held(capacity.num_blocks, per_request);
     notes.push(Note::new(
         "printed-too-high",
         format!(

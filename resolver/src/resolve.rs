@@ -9,7 +9,7 @@ use crate::layout::{self, KvCacheLayout};
 use crate::model::decoder::WindowSource;
 use crate::model::{Common, Decoder, DeepseekV4, Kind, Model, ModelError};
 use crate::plan;
-use crate::release::{InFlight, Profile};
+use crate::release::{InFlight, MambaMode, Profile};
 use crate::request::Request;
 use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
 use crate::spec::decoder::{Built, Context};
@@ -128,6 +128,18 @@ fn decoder(
             common.architecture, request.release
         )));
     }
+    let profile = request.release.profile();
+    let mode = request.args.mamba_cache_mode.as_deref();
+    if profile.mamba_mode != MambaMode::Ignored
+        && common.is_hybrid
+        && !matches!(mode, None | Some("align" | "none"))
+    {
+        return Err(Refusal::not_modelled(format!(
+            "mamba_cache_mode={} on vLLM {} is not modelled",
+            mode.unwrap_or_default(),
+            request.release
+        )));
+    }
     let without;
     let decoder = if config.disable_sliding_window && decoder.has_windows() {
         if decoder.windows == WindowSource::Own {
@@ -147,6 +159,7 @@ fn decoder(
         config,
         arch,
         capability: request.gpu.capability,
+        profile,
     };
     let built = spec::decoder::build(&context, notes, trace)?;
     let resolution = plan(request, config, built, arch, notes, trace)?;

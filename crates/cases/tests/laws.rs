@@ -56,7 +56,7 @@ prop_compose! {
     }
 }
 
-fn laws_of_one(r: &Resolution, pool: u64) {
+fn laws_of_one(r: &Resolution, pool: u64, release: Release) {
     let capacity = r.capacity.as_ref().expect("a pool was given");
     // the pool is filled to the last whole block
     assert!(capacity.allocated_bytes <= pool);
@@ -66,7 +66,11 @@ fn laws_of_one(r: &Resolution, pool: u64) {
         capacity.num_blocks * r.bytes_per_block
     );
     // one request fits beside the null block
-    assert!(r.request_bytes + r.bytes_per_block <= pool);
+    // (through 0.28 vLLM's check forgets the null block and counts layer tuples,
+    // which need not cover a block: what passes may not fit)
+    if release.profile().reserves_null_block {
+        assert!(r.request_bytes + r.bytes_per_block <= pool);
+    }
     // the figures belong together
     let at = r.request_bytes_at(r.max_model_len).unwrap();
     assert_eq!(at.total, r.request_bytes);
@@ -171,7 +175,7 @@ proptest! {
     fn an_answer_is_consistent(request in requests()) {
         let pool = request.available_memory.unwrap();
         match resolve(&request) {
-            Ok(resolution) => laws_of_one(&resolution, pool),
+            Ok(resolution) => laws_of_one(&resolution, pool, request.release),
             // a bare assertion is explained
             Err(error) => {
                 prop_assert!(!error.refusal.to_string().is_empty() || !error.notes.is_empty());

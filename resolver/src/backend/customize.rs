@@ -4,9 +4,10 @@
 use super::AttentionBackend as B;
 use super::kernel_block::{Asking, KernelBlock, kernel_blocks};
 use super::layer::LayerBackend;
-use crate::dtype::KvQuantMode;
+use crate::dtype::{CacheDtype, KvQuantMode};
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
+use crate::release::{Profile, StrideRule};
 use crate::spec::{LayerSpec, SpecKind, StrideAlignment};
 use crate::units::{add, mul};
 
@@ -16,11 +17,22 @@ pub(crate) fn customize(
     backend: LayerBackend,
     spec: LayerSpec,
     arch: Arch,
+    profile: &Profile,
 ) -> Result<LayerSpec, Box<Refusal>> {
     if spec.kind == SpecKind::Mamba {
         return Ok(spec);
     }
     let mut spec = pack(backend, spec, arch)?;
+    spec.indexes_by_block_stride = profile.pads_by_block_stride && goes_by_stride(backend);
+    if profile.stride_rule != StrideRule::KernelBlocks {
+        spec.stride =
+            if profile.stride_rule == StrideRule::SparseRows && aligns_rows(backend, &spec, arch) {
+                StrideAlignment::WholeBlock(spec.slot_bytes()?)
+            } else {
+                StrideAlignment::None
+            };
+        return Ok(spec);
+    }
     if spec.stride == StrideAlignment::None {
         let most = kernel_blocks(backend, Asking::Layer(&spec, arch))
             .into_iter()
@@ -34,6 +46,44 @@ pub(crate) fn customize(
         }
     }
     Ok(spec)
+}
+
+/// Backends whose rows the block kept whole in 0.31.
+/// Mirrors `vllm/model_executor/layers/attention/mla_attention.py`
+/// `MLAAttention.get_kv_cache_spec`.
+fn aligns_rows(backend: LayerBackend, spec: &LayerSpec, arch: Arch) -> bool {
+    let packed = matches!(
+        spec.cache_dtype,
+        Some(CacheDtype::Fp8DsMla | CacheDtype::Nvfp4DsMla)
+    );
+    match backend {
+        LayerBackend::Selected(B::FlashinferMlaSparse) => true,
+        LayerBackend::Selected(B::FlashmlaSparse) => !packed || arch == Arch::Sm100,
+        _ => false,
+    }
+}
+
+/// Mirrors `vllm/v1/attention/backend.py` `AttentionBackend.indexes_kv_by_block_stride`
+/// of 0.28.
+fn goes_by_stride(backend: LayerBackend) -> bool {
+    let (LayerBackend::Selected(backend) | LayerBackend::ChunkedLocal(backend)) = backend else {
+        return false;
+    };
+    matches!(
+        backend,
+        B::FlashAttn
+            | B::FlashAttnDiffkv
+            | B::Flashinfer
+            | B::TritonAttn
+            | B::TritonAttnDiffkv
+            | B::FlexAttention
+            | B::HpcAttn
+            | B::TritonMla
+            | B::FlashAttnMla
+            | B::FlashinferMla
+            | B::Flashmla
+            | B::CutlassMla
+    )
 }
 
 /// The backend's own part of it, which is also asked about one token alone.
@@ -286,6 +336,11 @@ fn b12x(spec: LayerSpec) -> Result<LayerSpec, Box<Refusal>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::release::Release;
+
+    fn latest() -> &'static Profile {
+        Release::LATEST.profile()
+    }
     use crate::dtype::{CacheDtype, TorchDtype};
     use crate::spec::LayerRole;
 
@@ -303,7 +358,7 @@ mod tests {
                 TorchDtype::Uint8,
             )
         };
-        let spec = customize(LayerBackend::Selected(backend), spec, Arch::Sm100).unwrap();
+        let spec = customize(LayerBackend::Selected(backend), spec, Arch::Sm100, latest()).unwrap();
         (spec.num_head_slots, spec.state_content_bytes)
     }
 
@@ -341,7 +396,7 @@ mod tests {
                     TorchDtype::Uint8,
                 )
             };
-            customize(LayerBackend::Selected(backend), spec, arch)
+            customize(LayerBackend::Selected(backend), spec, arch, latest())
                 .unwrap()
                 .stride
         };

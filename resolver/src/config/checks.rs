@@ -251,12 +251,36 @@ pub(super) fn hybrid_manager_off(request: &Request, model: &Common) -> Result<bo
     let must = model.attention_chunk_size.is_some() && request.env.hybrid_chunks_disallowed;
     match request.args.disable_hybrid_kv_cache_manager {
         None => Ok(must),
-        Some(false) if must => Err(invalid(
+        Some(false) if must => Err(invalid(format!(
             "Hybrid KV cache manager was explicitly enabled but is not supported in this \
-             configuration. Consider omitting the --enable-hybrid-kv-cache-manager flag to let \
-             vLLM decide automatically.",
-        )),
+             configuration. Consider omitting the {} flag to let vLLM decide automatically.",
+            request.release.profile().hybrid_manager_flag
+        ))),
         Some(off) => Ok(off),
+    }
+}
+
+/// Through 0.31 the layers to skip are sorted as numbers under a packed dtype.
+/// Mirrors `vllm/engine/arg_utils.py` `EngineArgs.create_engine_config`.
+pub(super) fn skipped_numbers(
+    args: &EngineArgs,
+    dtype: CacheDtype,
+    profile: &Profile,
+) -> Result<(), Box<Refusal>> {
+    if !profile.sorts_skipped_as_numbers || !dtype.skips_boundary_layers() {
+        return Ok(());
+    }
+    let skipped = args.kv_cache_dtype_skip_layers.iter().flatten();
+    match skipped
+        .into_iter()
+        .find(|layer| layer.trim().parse::<i64>().is_err())
+    {
+        None => Ok(()),
+        Some(layer) => Err(Refusal::raised(
+            Stage::Config,
+            "ValueError",
+            format!("invalid literal for int() with base 10: {}", repr(layer)),
+        )),
     }
 }
 

@@ -112,6 +112,7 @@ pub(crate) fn build(
     };
     checks::cache_fields(args, profile)?;
     packed_hybrid(cache_dtype, model)?;
+    checks::skipped_numbers(args, cache_dtype, profile)?;
     parallel::parallel(args, profile)?;
     let batch = batch::limits(request, max_model_len);
     let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch)?;
@@ -236,7 +237,8 @@ fn hook(
     if decoder.dtype_hook == DtypeHook::BfloatIsAuto && decoder.index_topk.is_none() {
         return Err(checks::invalid(""));
     }
-    let on_sm100 = request.gpu.capability.arch() == Some(Arch::Sm100);
+    let on_sm100 = request.gpu.capability.arch() == Some(Arch::Sm100)
+        && request.release.profile().glm_is_fp8_on_sm100;
     let becomes = match (decoder.dtype_hook, *cache_dtype) {
         (DtypeHook::BfloatIsAuto, CacheDtype::Bfloat16) => CacheDtype::Auto,
         (DtypeHook::AutoIsFp8OnSm100, CacheDtype::Auto) if on_sm100 => CacheDtype::Fp8E4m3,

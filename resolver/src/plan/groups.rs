@@ -100,10 +100,10 @@ pub(super) fn split(
             Grouping::FullFirst { raises_pages } if has_packed_windows(layers) => {
                 full_first::split(layers, raises_pages)?
             }
-            Grouping::Packed | Grouping::FullFirst { .. } => paging::by_page(layers)?,
+            Grouping::Packed | Grouping::FullFirst { .. } => paging::by_page(layers, profile)?,
         }
     } else {
-        paging::by_page(layers)?
+        paging::by_page(layers, profile)?
     };
     trace.step(
         Stage::Plan,

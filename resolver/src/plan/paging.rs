@@ -20,14 +20,14 @@ pub(super) fn page_sizes(layers: &Layers) -> Result<BTreeSet<u64>, Box<Refusal>>
 
 /// Brings all pages to one size and splits the layers into groups of as many
 /// layers each.
-pub(super) fn by_page(layers: &mut Layers) -> Result<Vec<Group>, Box<Refusal>> {
-    let Some(unified) = unified(layers)? else {
+pub(super) fn by_page(layers: &mut Layers, profile: &Profile) -> Result<Vec<Group>, Box<Refusal>> {
+    let Some(unified) = unified(layers, profile)? else {
         // MLA beside plain windows: those are allocated for every token instead
         promote(layers)?;
         return if groups::one_type(layers) {
             Ok(vec![Group::uniform_type(layers.list.clone())])
         } else {
-            Err(mla_page(layers))
+            Err(rigid_page(layers, profile))
         };
     };
     layers.specs = unified;
@@ -75,7 +75,7 @@ fn buckets(layers: &Layers) -> Result<Vec<(LayerSpec, Vec<Layer>)>, Box<Refusal>
 /// Every spec with the largest page, if it can be had; `None` where MLA pages
 /// would have to be padded and windows can be promoted instead.
 /// Mirrors `unify_kv_cache_spec_page_size`.
-fn unified(layers: &Layers) -> Result<Option<Vec<LayerSpec>>, Box<Refusal>> {
+fn unified(layers: &Layers, profile: &Profile) -> Result<Option<Vec<LayerSpec>>, Box<Refusal>> {
     let most = page_sizes(layers)?.last().copied().unwrap_or_default();
     let mut specs = Vec::with_capacity(layers.specs.len());
     for spec in &layers.specs {
@@ -91,7 +91,7 @@ fn unified(layers: &Layers) -> Result<Option<Vec<LayerSpec>>, Box<Refusal>> {
             }
         } else if page == 0 {
             return Err(Box::new(Refusal::ZeroDivision));
-        } else if spec.kind == SpecKind::MlaAttention {
+        } else if is_rigid(&spec, profile) {
             let promotable = layers.specs.iter().all(|spec| {
                 !matches!(
                     spec.kind,
@@ -104,7 +104,7 @@ fn unified(layers: &Layers) -> Result<Option<Vec<LayerSpec>>, Box<Refusal>> {
             return if promotable {
                 Ok(None)
             } else {
-                Err(mla_page(layers))
+                Err(rigid_page(layers, profile))
             };
         } else {
             spec.page_size_padded = Some(most);
@@ -114,17 +114,32 @@ fn unified(layers: &Layers) -> Result<Option<Vec<LayerSpec>>, Box<Refusal>> {
     Ok(Some(specs))
 }
 
-fn mla_page(layers: &Layers) -> Box<Refusal> {
+/// Whether the page cannot be padded.
+fn is_rigid(spec: &LayerSpec, profile: &Profile) -> bool {
+    if profile.pads_by_block_stride {
+        !spec.indexes_by_block_stride
+    } else {
+        spec.kind == SpecKind::MlaAttention
+    }
+}
+
+fn rigid_page(layers: &Layers, profile: &Profile) -> Box<Refusal> {
     let first = layers
         .list
         .iter()
-        .find(|layer| layers.spec(**layer).kind == SpecKind::MlaAttention);
+        .find(|layer| is_rigid(layers.spec(**layer), profile));
+    let which = if profile.pads_by_block_stride {
+        "attention layers whose backend indexes KV pages by the block stride \
+         (indexes_kv_by_block_stride is True)"
+    } else {
+        "non-MLA attention layers"
+    };
     Refusal::raised(
         Stage::Plan,
         "NotImplementedError",
         format!(
             "Layer {}: page size is not divisible by the maximum page size and cannot be padded. \
-             Padding is only supported for non-MLA attention layers.",
+             Padding is only supported for {which}.",
             first.map(|layer| layers.name(*layer)).unwrap_or_default()
         ),
     )

@@ -40,8 +40,14 @@ pub(super) fn bytes_per_block(
             group.all_pages(layers, LayerSpec::padded_page_bytes)?
         };
         widest = bytes.max(widest);
-        for (spec, _) in group.by_spec.iter().filter(|_| layout.is_block_outermost()) {
-            alignment = lcm(alignment, layers.specs[*spec].block_stride_alignment()?)?;
+        for (spec, _) in &group.by_spec {
+            let spec = &layers.specs[*spec];
+            let of_spec = if layout.is_block_outermost() {
+                spec.block_stride_alignment()?
+            } else {
+                spec.whole_block_alignment()
+            };
+            alignment = lcm(alignment, of_spec)?;
         }
     }
     let bytes = round_up(widest, alignment)?;

@@ -1,6 +1,6 @@
 //! Blocks through 0.28: slots that one layer of each group takes in turn.
-//! Mirrors what `get_kv_cache_config_from_groups` in
-//! `vllm/v1/core/kv_cache_utils.py` calls for DeepSeek V4.
+//! Mirrors `get_kv_cache_config_from_groups` in `vllm/v1/core/kv_cache_utils.py`
+//! and what it calls for DeepSeek V4.
 
 use super::groups::Group;
 use super::packing::Bucket;
@@ -28,25 +28,29 @@ pub(super) struct Slots {
     /// whatever the block is. Mirrors `_max_memory_usage_bytes_from_groups`.
     pub checked_bytes_per_block: u64,
     list: Vec<Slot>,
-    /// Each layer has an allocation of its own.
-    one_group: bool,
+    /// Each slot has an allocation of its own.
+    apart: bool,
 }
 
 impl Slots {
     pub fn new(layers: &Layers, groups: &[Group], rule: SlotRule) -> Result<Self, Box<Refusal>> {
         let page = |layer: &Layer| layers.spec(*layer).page_size_bytes();
-        let one_group = groups.len() <= 1;
+        // groups whose layers one spec stands for have pages of one size
+        let one_page = groups.iter().any(|group| group.merged.is_some());
+        let one_group = groups.len() <= 1 && !one_page;
         let buckets = groups
             .iter()
             .map(|group| Bucket::new(group.layers.clone(), layers))
             .collect::<Result<Vec<_>, _>>()?;
         let slots = match rule {
+            _ if one_page => of_one_page(layers, groups)?,
             _ if one_group => of_one_group(groups, page)?,
             SlotRule::LayerTuples => layer_tuples(&buckets)?,
             SlotRule::ByPageSize => by_page_size(&buckets)?,
             SlotRule::ByOffset => by_offset(groups, page)?,
         };
-        let bytes_per_block = if rule == SlotRule::ByOffset && !one_group {
+        let apart = one_group || one_page;
+        let bytes_per_block = if rule == SlotRule::ByOffset && !apart {
             let mut widest = 0;
             for group in groups {
                 widest = widest.max(group.all_pages(layers, LayerSpec::page_size_bytes)?);
@@ -58,7 +62,7 @@ impl Slots {
         if bytes_per_block == 0 {
             return Err(Box::new(Refusal::ZeroDivision));
         }
-        let checked_bytes_per_block = if one_group {
+        let checked_bytes_per_block = if apart {
             bytes_per_block
         } else {
             let tuple = tuple(&buckets).into_iter().try_fold(0, add)?;
@@ -68,7 +72,7 @@ impl Slots {
             bytes_per_block,
             checked_bytes_per_block,
             list: slots,
-            one_group,
+            apart,
         })
     }
 
@@ -80,7 +84,7 @@ impl Slots {
         num_blocks: u64,
         one_backing: bool,
     ) -> Result<Vec<SharedTensor>, Box<Refusal>> {
-        let views = one_backing && !self.one_group;
+        let views = one_backing && !self.apart;
         self.list
             .iter()
             .map(|slot| {
@@ -105,6 +109,23 @@ impl Slots {
             })
             .collect()
     }
+}
+
+/// A slot for the first, the second, … layer of every group: their pages have
+/// one size.
+fn of_one_page(layers: &Layers, groups: &[Group]) -> Result<Vec<Slot>, Box<Refusal>> {
+    let page = match groups.first().and_then(|group| group.spec(layers)) {
+        Some(spec) => spec.page_size_bytes()?,
+        None => 0,
+    };
+    let longest = groups.iter().map(|group| group.layers.len()).max();
+    let mut slots = Vec::new();
+    for place in 0..longest.unwrap_or(0) {
+        let layers = groups.iter().enumerate();
+        let members = layers.filter_map(|(group, of)| Some((group, *of.layers.get(place)?)));
+        append(&mut slots, page, members.collect())?;
+    }
+    Ok(slots)
 }
 
 /// Every layer's page.

@@ -59,14 +59,40 @@ pub struct Profile {
     /// With `nvfp4_ds_mla`, DeepSeek V4's window is packed even where its other
     /// rows are plain (since 0.31).
     pub nvfp4_packs_window: bool,
-    /// Blocks that are split into kernel blocks keep each of them whole
-    /// (`block_stride_alignment`, since 0.32).
-    pub aligns_block_stride: bool,
+    /// What the stride between blocks keeps whole.
+    pub stride_rule: StrideRule,
     /// A quantised layer's block grows until its page covers an unquantised one's
     /// (since 0.25).
     pub aligns_skipped_blocks: bool,
     /// The block that came of it is held against the backends (since 0.32).
     pub checks_aligned_block: bool,
+
+    /// The block size suits every backend (since 0.31); before, the first alone.
+    pub block_suits_all: bool,
+    /// Tokens in a block of a layer with a window.
+    pub window_block: WindowBlock,
+    /// A block that holds a state is a multiple of what every backend takes
+    /// (since 0.32); before, of what the first takes.
+    pub state_block_suits_all: bool,
+    /// … and, with prefix caching, of a prefill chunk (since 0.33).
+    pub state_block_suits_prefill: bool,
+    /// Blocks that a request of a linear layer holds beside two, with prefix caching.
+    pub checkpoints: Checkpoints,
+    /// What `--mamba-cache-mode` does.
+    pub mamba_mode: MambaMode,
+    /// The hook of GLM's sparse MLA makes `auto` fp8 on SM100 (since 0.32).
+    pub glm_is_fp8_on_sm100: bool,
+    /// Gemma's two head sizes run on FlashAttention 4 with an fp8 cache on SM90, too
+    /// (through 0.30).
+    pub two_head_sizes_force_fa4: bool,
+    /// Layers by which others pick their tokens have a spec of their own (since 0.30).
+    pub leaders_have_specs: bool,
+    /// Experts whose width is no whole block are refined (since 0.29).
+    pub refines_expert_blocks: bool,
+    /// Layers to skip are sorted as numbers under packed dtypes (through 0.31).
+    pub sorts_skipped_as_numbers: bool,
+    /// How the flag for the hybrid manager is called in its refusal.
+    pub hybrid_manager_flag: &'static str,
 
     /// There are KV cache layouts (since 0.29).
     pub has_layouts: bool,
@@ -80,6 +106,9 @@ pub struct Profile {
     /// Sliding windows that no repeating pattern splits are split to fit the
     /// block (since 0.30); before, only Mamba states were.
     pub windows_split_to_fit: bool,
+    /// Pages that do not divide the largest are padded where the backend goes
+    /// from block to block by the stride (0.28); since 0.29, wherever it is not MLA.
+    pub pads_by_block_stride: bool,
     /// `--disable-hybrid-kv-cache-manager` on this family: the field that
     /// `replace_as` passes on and the full-attention spec does not take (since 0.31).
     pub promotion_fails_on: Option<&'static str>,
@@ -173,6 +202,53 @@ pub enum PackedDtypeRule {
     AutoIsFp8,
 }
 
+/// Tokens in a block of a layer with a window.
+/// `vllm/model_executor/layers/attention/attention.py`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowBlock {
+    /// The smallest that its kernels take, unless layers are skipped (through 0.29).
+    Smallest,
+    /// The largest within the model's, by what its backend takes of any layer (0.30).
+    LargestOfBackend,
+    /// The same, by what it takes of this layer (since 0.31).
+    LargestOfLayer,
+}
+
+/// Which linear layers keep a checkpoint of a prefill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Checkpoints {
+    /// None (through 0.28).
+    None,
+    /// KDA (0.29 to 0.31).
+    Kda,
+    /// KDA and Mamba 2 (0.32).
+    KdaAndMamba2,
+    /// All (since 0.33).
+    All,
+}
+
+/// What `--mamba-cache-mode` does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MambaMode {
+    /// `all` keeps every block of states, if prefixes are cached (through 0.31).
+    MayBeAll,
+    /// Prefix caching alone decides between `align` and `none` (0.32).
+    FollowsCaching,
+    /// The same, and the flag is not read (since 0.33).
+    Ignored,
+}
+
+/// What the stride between blocks keeps whole: `block_stride_alignment`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StrideRule {
+    /// Nothing (through 0.30).
+    Nothing,
+    /// Rows of some sparse MLA backends, in the whole block (0.31).
+    SparseRows,
+    /// Kernel blocks, and rows of sparse MLA in each layer's part (since 0.32).
+    KernelBlocks,
+}
+
 /// How layers of several kinds are grouped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Grouping {
@@ -188,7 +264,8 @@ pub enum Grouping {
 /// How a block is laid out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BlockRule {
-    /// As slots that layers of several groups share (through 0.28).
+    /// As slots that layers of several groups share (through 0.28); the rule is
+    /// for layers of several page sizes.
     Slots(SlotRule),
     /// As each group's pages, side by side (since 0.29).
     SideBySide,

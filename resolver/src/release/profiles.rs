@@ -1,8 +1,8 @@
 //! Each release as what it did differently from the next.
 
 use super::profile::{
-    BlockRule, CapacityLog, CapacityRule, Files, Grouping, InFlight, PackedDtypeRule, Profile,
-    SlotRule, UnknownDtype, V4Classes, V4Heads,
+    BlockRule, CapacityLog, CapacityRule, Checkpoints, Files, Grouping, InFlight, MambaMode,
+    PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype, V4Classes, V4Heads, WindowBlock,
 };
 use super::tables;
 use crate::backend::registry;
@@ -48,14 +48,27 @@ pub(super) const V0_33_0: Profile = Profile {
     aligns_plain_rows: true,
     rows_carry_quant_mode: true,
     nvfp4_packs_window: true,
-    aligns_block_stride: true,
+    stride_rule: StrideRule::KernelBlocks,
     aligns_skipped_blocks: true,
     checks_aligned_block: true,
+    block_suits_all: true,
+    window_block: WindowBlock::LargestOfLayer,
+    state_block_suits_all: true,
+    state_block_suits_prefill: true,
+    checkpoints: Checkpoints::All,
+    mamba_mode: MambaMode::Ignored,
+    glm_is_fp8_on_sm100: true,
+    two_head_sizes_force_fa4: false,
+    leaders_have_specs: true,
+    refines_expert_blocks: true,
+    sorts_skipped_as_numbers: false,
+    hybrid_manager_flag: "--enable-hybrid-kv-cache-manager",
     has_layouts: true,
     grouping: Grouping::Packed,
     block_rule: BlockRule::SideBySide,
     one_backing: true,
     windows_split_to_fit: true,
+    pads_by_block_stride: false,
     promotion_fails_on: Some("bounded_replay"),
     reserves_null_block: true,
     memory_texts: MemoryTexts::OnCpuToo,
@@ -68,6 +81,10 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
     unknown_dtype: UnknownDtype::Parser,
     checks_float_clash: false,
     gb10_is_small: false,
+    state_block_suits_prefill: false,
+    checkpoints: Checkpoints::KdaAndMamba2,
+    mamba_mode: MambaMode::FollowsCaching,
+    hybrid_manager_flag: "--no-disable-hybrid-kv-cache-manager",
     files: Files {
         planner: "vllm/v1/core/kv_cache_utils.py",
         ..V0_33_0.files
@@ -75,12 +92,21 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
 });
 
 pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
-    aligns_block_stride: false,
+    stride_rule: StrideRule::SparseRows,
     checks_aligned_block: false,
+    state_block_suits_all: false,
+    checkpoints: Checkpoints::Kda,
+    mamba_mode: MambaMode::MayBeAll,
+    glm_is_fp8_on_sm100: false,
+    sorts_skipped_as_numbers: true,
 });
 
 pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
     nvfp4_packs_window: false,
+    stride_rule: StrideRule::Nothing,
+    block_suits_all: false,
+    window_block: WindowBlock::LargestOfBackend,
+    two_head_sizes_force_fa4: true,
     promotion_fails_on: None,
 });
 
@@ -89,12 +115,17 @@ pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
     length_is_yarns: true,
     packed_dtype_rule: PackedDtypeRule::AssertFp8(PackedAssertion::Layout),
     windows_split_to_fit: false,
+    window_block: WindowBlock::Smallest,
+    leaders_have_specs: false,
 });
 
 pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
     has_layouts: false,
+    checkpoints: Checkpoints::None,
+    refines_expert_blocks: false,
     grouping: Grouping::FullFirst { raises_pages: false },
     block_rule: BlockRule::Slots(SlotRule::ByOffset),
+    pads_by_block_stride: true,
     reserves_null_block: false,
 });
 

@@ -6,7 +6,7 @@ use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::error::{Refusal, Stage};
 use crate::model::DeepseekV4;
 use crate::model::deepseek_v4::Compression;
-use crate::release::{PackedDtypeRule, Profile};
+use crate::release::{PackedDtypeRule, Profile, StrideRule};
 use crate::trace::Trace;
 
 const WINDOW_FILE: &str = "vllm/v1/attention/backends/mla/sparse_swa.py";
@@ -205,7 +205,7 @@ impl Shapes {
             (false, true) => Some(PLAIN_ALIGNMENT_BYTES),
             (false, false) => None,
         };
-        let stride = if profile.aligns_block_stride {
+        let stride = if profile.stride_rule == StrideRule::KernelBlocks {
             StrideAlignment::KernelBlocks(KERNEL_BLOCK_SIZE)
         } else {
             StrideAlignment::None

@@ -73,6 +73,9 @@ pub enum StrideAlignment {
     Bytes(u64),
     /// Whole kernel blocks of up to so many tokens, where blocks are split.
     KernelBlocks(u64),
+    /// A multiple of so many bytes in the block of all layers, not in each
+    /// layer's part of it (0.31).
+    WholeBlock(u64),
 }
 
 /// The states of a Mamba-like layer.
@@ -205,6 +208,9 @@ pub struct LayerSpec {
     pub cache_dtype: Option<CacheDtype>,
     pub kv_quant_mode: KvQuantMode,
     pub stride: StrideAlignment,
+    /// Whether the backend goes from block to block by the stride, so that the
+    /// page may be padded; of 0.28 alone.
+    pub indexes_by_block_stride: bool,
     pub topk_buffer_width: Option<u64>,
     pub index_group_leader: bool,
     pub max_tp_shards: Option<u64>,
@@ -239,6 +245,7 @@ impl LayerSpec {
             cache_dtype: None,
             kv_quant_mode: KvQuantMode::None,
             stride: StrideAlignment::None,
+            indexes_by_block_stride: false,
             topk_buffer_width: None,
             index_group_leader: false,
             max_tp_shards: None,
@@ -306,7 +313,9 @@ impl LayerSpec {
     pub fn block_stride_alignment(&self) -> Result<u64, Box<Refusal>> {
         let kernel = match self.stride {
             StrideAlignment::None => return Ok(1),
-            StrideAlignment::Bytes(bytes) => return Ok(bytes.max(1)),
+            StrideAlignment::Bytes(bytes) | StrideAlignment::WholeBlock(bytes) => {
+                return Ok(bytes.max(1));
+            }
             StrideAlignment::KernelBlocks(tokens) => gcd(tokens, self.block_size),
         };
         if kernel == self.block_size {
@@ -323,7 +332,19 @@ impl LayerSpec {
     /// The page with the padding that its stride asks for, where each layer
     /// has a region of its own.
     pub fn padded_page_bytes(&self) -> Result<u64, Box<Refusal>> {
-        round_up(self.page_size_bytes()?, self.block_stride_alignment()?)
+        let alignment = match self.stride {
+            StrideAlignment::WholeBlock(_) => 1,
+            _ => self.block_stride_alignment()?,
+        };
+        round_up(self.page_size_bytes()?, alignment)
+    }
+
+    /// What the block of all layers must be a multiple of, however they lie.
+    pub const fn whole_block_alignment(&self) -> u64 {
+        match self.stride {
+            StrideAlignment::WholeBlock(bytes) if bytes > 0 => bytes,
+            _ => 1,
+        }
     }
 
     /// Whether the two may share a block table though their pages differ.

@@ -5,7 +5,6 @@ use super::backends::Chosen;
 use super::{Context, SPECS, rows};
 use crate::backend::AttentionBackend;
 use crate::backend::block_size;
-use crate::backend::customize;
 use crate::backend::kernel_block::{Asking, smallest};
 use crate::backend::layer::LayerBackend;
 use crate::backend::select::Surroundings;
@@ -51,7 +50,8 @@ pub(super) fn block_size(
         .collect();
     let before = match context.config.block_size {
         Some(tokens) => tokens,
-        None => block_size::common_block_size(&asking, around)?,
+        None if context.profile.block_suits_all => block_size::common_block_size(&asking, around)?,
+        None => block_size::common_block_size(asking.get(..1).unwrap_or_default(), around)?,
     };
     trace.step(SPECS, FILE, "update_block_size_for_backend", || {
         let names: Vec<&str> = asking.iter().map(|backend| backend.as_str()).collect();
@@ -76,7 +76,7 @@ pub(super) fn block_size(
     if context.skips_layers() {
         for_skipped(context, chosen, &asking, around, &mut block, trace)?;
     }
-    if block.tokens != before {
+    if block.tokens != before && context.profile.checks_aligned_block {
         block_size::check_aligned(&asking, block.tokens, around)?;
     }
     Ok(block)
@@ -123,7 +123,9 @@ fn token_page(
         _ => None,
     };
     let backend = packing.map_or(first, LayerBackend::Selected);
-    let page = customize::customize(backend, plain(row, mode), context.arch)?.page_size_bytes()?;
+    let page = context
+        .customize(backend, plain(row, mode))?
+        .page_size_bytes()?;
     if packing.is_none() || !context.skips_layers() {
         return Ok(page);
     }
@@ -161,7 +163,7 @@ fn for_states(
     if context.common.use_mla {
         granule = granule.max(MLA_HYBRID_TOKENS);
     }
-    if context.config.enable_prefix_caching {
+    if context.config.enable_prefix_caching && context.profile.state_block_suits_prefill {
         let chunk = match linear.kernel {
             LinearKernel::Gdn => GDN_CHUNK_TOKENS,
             LinearKernel::Kda => KDA_CHUNK_TOKENS,
@@ -170,7 +172,8 @@ fn for_states(
         granule = lcm(granule, chunk)?;
     }
     let mut common = 1;
-    for backend in asking {
+    let all = context.profile.state_block_suits_all;
+    for backend in asking.iter().filter(|_| all) {
         common = lcm(common, smallest(*backend, Asking::Platform(around)))?;
     }
     let needed = mul(granule, ceil_div(state, mul(granule, token)?)?)?;
@@ -215,7 +218,7 @@ fn for_skipped(
                 context.row_dtype(dtype),
             )
         };
-        customize::customize(first, spec, context.arch)?.page_size_bytes()
+        context.customize(first, spec)?.page_size_bytes()
     };
     let primary = page(chosen.cache_dtype)?;
     let padded = page(CacheDtype::Auto)?;

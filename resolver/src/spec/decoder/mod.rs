@@ -10,6 +10,7 @@ mod worker;
 pub(crate) use worker::concerns as worker_concerns;
 
 use crate::backend::AttentionBackend;
+use crate::backend::customize::customize;
 use crate::backend::flash_attention::Version;
 use crate::backend::layer::LayerBackend;
 use crate::backend::layouts;
@@ -21,10 +22,11 @@ use crate::gpu::{Arch, ComputeCapability};
 use crate::layout::KvCacheLayout;
 use crate::model::decoder::{Boundary, DecoderLayer, DtypeHook, LayerKind};
 use crate::model::{Common, Decoder};
+use crate::release::Profile;
 use crate::resolution::Note;
 use crate::trace::Trace;
 
-use super::Layers;
+use super::{LayerSpec, Layers};
 
 /// What every step below looks at.
 pub(crate) struct Context<'a> {
@@ -33,6 +35,7 @@ pub(crate) struct Context<'a> {
     pub config: &'a EngineConfig,
     pub arch: Arch,
     pub capability: ComputeCapability,
+    pub profile: &'a Profile,
 }
 
 impl Context<'_> {
@@ -64,6 +67,15 @@ impl Context<'_> {
 
     fn skips_ends(&self) -> bool {
         self.config.cache_dtype.skips_boundary_layers() && self.decoder.boundary == Boundary::Ends
+    }
+
+    /// The spec as the layer's backend has it.
+    pub fn customize(
+        &self,
+        backend: LayerBackend,
+        spec: LayerSpec,
+    ) -> Result<LayerSpec, Box<Refusal>> {
+        customize(backend, spec, self.arch, self.profile)
     }
 
     /// Whether `kv_cache_dtype_skip_layers` has entries in the end, be it of no
@@ -112,7 +124,7 @@ impl Context<'_> {
         );
         let two_sizes = self.decoder.dtype_hook == DtypeHook::TwoHeadSizes;
         match self.arch {
-            Arch::Sm90 if dtype.is_fp8_spelling() => None,
+            Arch::Sm90 if dtype.is_fp8_spelling() && !self.profile.two_head_sizes_force_fa4 => None,
             Arch::Sm90 | Arch::Sm100 => (two_sizes && may_choose).then_some(Version::Four),
             Arch::Sm120 => None,
         }

@@ -4,12 +4,12 @@ use super::alignment::Block;
 use super::backends::Chosen;
 use super::{Context, SPECS};
 use crate::backend::block_size::window_block_size;
-use crate::backend::customize;
-use crate::backend::kernel_block::{Asking, kernel_blocks};
+use crate::backend::kernel_block::{Asking, KernelBlock, kernel_blocks};
 use crate::backend::layer::{FixedBackend, LayerBackend};
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::error::Refusal;
 use crate::model::decoder::{Attention, HeadSharing, LayerKind, Linear, LinearKernel};
+use crate::release::{Checkpoints, WindowBlock};
 use crate::spec::{LayerRole, LayerSpec, Layers, MambaStates, SpecKind};
 use crate::trace::Trace;
 use crate::units::{add, mul};
@@ -127,7 +127,7 @@ fn attention_spec(
         ..LayerSpec::plain(role, kind, block.tokens, context.row_dtype(dtype))
     };
     if attention.window.is_none() {
-        return customize::customize(backend, spec, context.arch);
+        return context.customize(backend, spec);
     }
     window_spec(context, spec, backend, block)
 }
@@ -139,30 +139,53 @@ fn window_spec(
     backend: LayerBackend,
     block: &Block,
 ) -> Result<LayerSpec, Box<Refusal>> {
-    let token = customize::customize(
-        backend,
-        LayerSpec {
-            block_size: 1,
-            ..spec
-        },
-        context.arch,
-    )?
-    .unpadded_page_size_bytes()?;
-    let budget = match block.window_page {
-        Some(page) => page,
-        None => mul(token, block.tokens)?,
+    let token = context
+        .customize(
+            backend,
+            LayerSpec {
+                block_size: 1,
+                ..spec
+            },
+        )?
+        .unpadded_page_size_bytes()?;
+    let around;
+    let asking = match context.profile.window_block {
+        WindowBlock::LargestOfLayer => Asking::Layer(&spec, context.arch),
+        WindowBlock::Smallest | WindowBlock::LargestOfBackend => {
+            around = context.surroundings(context.config.cache_dtype);
+            Asking::Platform(&around)
+        }
     };
-    let sizes = kernel_blocks(backend, Asking::Layer(&spec, context.arch));
+    let mut sizes = kernel_blocks(backend, asking);
+    let budget = match (block.window_page, context.profile.window_block) {
+        (Some(page), _) => page,
+        (None, WindowBlock::Smallest) => 0,
+        (None, _) => mul(token, block.tokens)?,
+    };
+    if context.profile.window_block == WindowBlock::Smallest {
+        sizes = whole_sizes(sizes);
+    }
     let tokens = window_block_size(&sizes, token, budget, block.tokens)?;
-    customize::customize(
+    context.customize(
         backend,
         LayerSpec {
             block_size: tokens,
             page_size_padded: block.window_page,
             ..spec
         },
-        context.arch,
     )
+}
+
+/// Through 0.29 sizes are taken as they are listed, multiples as their base and
+/// only where there are no others.
+fn whole_sizes(sizes: Vec<KernelBlock>) -> Vec<KernelBlock> {
+    let exact = |size: &KernelBlock| matches!(size, KernelBlock::Exact(_));
+    let has_exact = sizes.iter().any(exact);
+    sizes
+        .into_iter()
+        .filter(|size| !has_exact || exact(size))
+        .map(|size| KernelBlock::Exact(size.base()))
+        .collect()
 }
 
 /// Mirrors `MLAAttention.get_kv_cache_spec`.
@@ -187,7 +210,7 @@ fn mla_spec(
         cache_dtype: Some(dtype),
         kv_quant_mode: dtype.quant_mode(),
         topk_buffer_width: context.decoder.index_topk,
-        index_group_leader: leads,
+        index_group_leader: leads && context.profile.leaders_have_specs,
         max_tp_shards: Some(1),
         ..LayerSpec::plain(
             LayerRole::Mla,
@@ -196,7 +219,7 @@ fn mla_spec(
             context.row_dtype(dtype),
         )
     };
-    customize::customize(backend, spec, context.arch)
+    context.customize(backend, spec)
 }
 
 /// Mirrors `DeepseekV32IndexerCache.get_kv_cache_spec`.
@@ -213,7 +236,7 @@ fn indexer(context: &Context, block: &Block) -> Result<LayerSpec, Box<Refusal>> 
             TorchDtype::Uint8,
         )
     };
-    customize::customize(INDEXER_BACKEND, spec, context.arch)
+    context.customize(INDEXER_BACKEND, spec)
 }
 
 /// Bytes of a linear layer's states on one rank.
@@ -256,9 +279,11 @@ fn linear_spec(
     block: &Block,
 ) -> Result<LayerSpec, Box<Refusal>> {
     let caching = context.config.enable_prefix_caching;
-    let checkpoints = match linear.kernel {
-        LinearKernel::Gdn => u64::from(caching),
-        LinearKernel::Mamba2 | LinearKernel::Kda => 1,
+    let checkpoints = match (linear.kernel, context.profile.checkpoints) {
+        (LinearKernel::Kda, Checkpoints::Kda)
+        | (LinearKernel::Kda | LinearKernel::Mamba2, Checkpoints::KdaAndMamba2)
+        | (_, Checkpoints::All) => 1,
+        _ => 0,
     };
     Ok(LayerSpec {
         tokens_per_state: -1,

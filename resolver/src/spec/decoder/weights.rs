@@ -70,7 +70,12 @@ pub(super) fn mlp(context: &Context) -> Result<(), Box<Refusal>> {
         return Err(assertion(String::new()));
     }
     match weights.fp8_block {
-        Some(block) => experts(width / slices, weights.hidden_size, block),
+        Some(block) if context.profile.refines_expert_blocks => {
+            experts(width / slices, weights.hidden_size, block)
+        }
+        // `vllm/model_executor/layers/quantization/fp8.py` `create_weights` of 0.28
+        Some(block) if slices == 1 && (width / slices).is_multiple_of(block.n) => Ok(()),
+        Some(block) => whole_experts(width / slices, block),
         None => Ok(()),
     }
 }
@@ -116,6 +121,15 @@ fn experts(width: u64, hidden_size: u64, block: Fp8Block) -> Result<(), Box<Refu
     }
     let finer = gcd(gcd(block.n, block.k), gcd(width, hidden_size));
     if finer >= LEAST_REFINED {
+        return Ok(());
+    }
+    whole_experts(width, block)
+}
+
+/// A slice of an expert must be whole blocks.
+fn whole_experts(width: u64, block: Fp8Block) -> Result<(), Box<Refusal>> {
+    let whole = |size| width.is_multiple_of(size);
+    if whole(block.n) && whole(block.k) {
         return Ok(());
     }
     Err(value_error(if whole(block.n) {
