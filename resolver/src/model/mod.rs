@@ -3,9 +3,11 @@
 pub mod common;
 pub mod decoder;
 pub mod deepseek_v4;
+mod describe;
 mod families;
 mod fields;
 pub mod length;
+mod modelled;
 pub mod weights;
 
 use thiserror::Error;
@@ -13,7 +15,9 @@ use thiserror::Error;
 pub use common::{AutoCacheDtype, Common};
 pub use decoder::Decoder;
 pub use deepseek_v4::DeepseekV4;
+pub use describe::Recognition;
 pub use length::Length;
+pub use modelled::MODELLED;
 
 use crate::value::Value;
 use decoder::LayerKind;

@@ -3,6 +3,7 @@
 
 mod architectures;
 mod lists;
+mod models;
 
 use std::fs;
 use std::path::PathBuf;
@@ -96,6 +97,14 @@ fn generated(workspace: &Workspace) -> Fallible<Vec<(PathBuf, String)>> {
         (
             workspace.root.join("docs/architectures.md"),
             architectures::page(newest, &models)?,
+        ),
+        (
+            source.join("model/modelled.rs"),
+            architectures::constant(&models)?,
+        ),
+        (
+            workspace.root.join("public/models.json"),
+            models::asset(&source.join("catalog/models"))?,
         ),
     ])
 }
