@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use kv_resolver::catalog::{MODELS, find_gpu, find_model};
+use kv_resolver::catalog::find_gpu;
 use kv_resolver::{CacheDtype, Flag, Value};
 
-use crate::asked::{flag_value, model_config, pool_bytes};
-use crate::input::{Input, ModelChoice, default_model};
+use crate::asked::{flag_value, pasted_config, pool_bytes};
+use crate::catalog::Catalog;
+use crate::input::{Input, ModelChoice, default_model, short_model_name};
 
 /// Names of the parameters that are not flags; a flag goes by its `EngineArgs` name.
 mod name {
@@ -72,7 +73,7 @@ pub fn read(query: &str) -> Read {
         read.input.choose_model(default_model());
         read.problems.push(format!(
             "The address is about a pasted config.json, which it does not hold; this is {} instead.",
-            read.input.model_name()
+            short_model_name(read.input.model_name())
         ));
     }
     let more = read.problems.len().saturating_sub(MOST_PROBLEMS);
@@ -86,13 +87,10 @@ pub fn read(query: &str) -> Read {
 fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
     let unknown = || format!("{} is not known here", quoted(value));
     match key {
-        name::MODEL => {
-            let model = find_model(value).ok_or_else(unknown)?;
-            let index = MODELS.iter().position(|candidate| candidate == model);
-            input.choose_model(ModelChoice::Catalog(index.unwrap_or(0)));
-        }
+        // the catalog, once it is here, says whether there is one: see `settle`
+        name::MODEL => input.choose_model(ModelChoice::Catalog(Arc::from(clip(value.trim())))),
         name::CONFIG => {
-            model_config(ModelChoice::Pasted, value)?;
+            pasted_config(value)?;
             input.pasted = Arc::from(value);
         }
         name::RELEASE => {
@@ -125,6 +123,23 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Takes the catalog's spelling of the model that the address names.
+///
+/// # Errors
+/// That the catalog has no such model; then the model is the default one.
+pub fn settle(input: &mut Input, catalog: &Catalog) -> Result<(), String> {
+    let ModelChoice::Catalog(id) = &input.model else {
+        return Ok(());
+    };
+    if let Some(spelling) = catalog.spelling(id) {
+        input.choose_model(ModelChoice::Catalog(Arc::clone(spelling)));
+        return Ok(());
+    }
+    let problem = format!("{}: {} is not known here", name::MODEL, quoted(id));
+    input.choose_model(default_model());
+    Err(problem)
+}
+
 /// The query string, without `?`; empty for the default question.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub struct Written {
@@ -137,7 +152,7 @@ pub struct Written {
 /// Writes what differs from the defaults.
 pub fn write(input: &Input) -> Written {
     let mut default = Input::default();
-    default.choose_model(input.model);
+    default.choose_model(input.model.clone());
     let mut query = String::new();
     let mut config_left_out = false;
     let mut put = |key: &str, value: &str| {
@@ -148,7 +163,7 @@ pub fn write(input: &Input) -> Written {
         query.push('=');
         query.push_str(value);
     };
-    match input.model {
+    match &input.model {
         ModelChoice::Pasted => {
             put(name::MODEL, PASTED);
             let config = Some(&input.pasted)
@@ -160,9 +175,9 @@ pub fn write(input: &Input) -> Written {
                 put(name::CONFIG, &config);
             }
         }
-        ModelChoice::Catalog(index) => {
+        ModelChoice::Catalog(id) => {
             if input.model != default_model() {
-                put(name::MODEL, &encode(MODELS[index].id));
+                put(name::MODEL, &encode(id));
             }
         }
     }
@@ -279,8 +294,18 @@ fn decode(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kv_resolver::catalog::GPUS;
+    use crate::catalog::tests::catalog;
+    use kv_resolver::catalog::{GPUS, MODELS};
     use kv_resolver::{Release, Usage};
+
+    /// Reads an address with the catalog there.
+    fn read(query: &str) -> Read {
+        let mut read = super::read(query);
+        if let Err(problem) = settle(&mut read.input, &catalog()) {
+            read.problems.push(problem);
+        }
+        read
+    }
 
     fn round_trip(input: &Input) {
         let written = write(input);
@@ -306,13 +331,14 @@ mod tests {
                 });
             }
         }
-        for index in 0..MODELS.len() {
+        for model in &MODELS {
             for release in Release::ALL {
-                round_trip(&Input {
-                    model: ModelChoice::Catalog(index),
+                let mut input = Input {
                     release,
                     ..Input::default()
-                });
+                };
+                input.choose_model(ModelChoice::Catalog(Arc::from(model.id)));
+                round_trip(&input);
             }
         }
         let mut input = Input {
@@ -331,6 +357,17 @@ mod tests {
         input.set_flag(Flag::AttentionBackend, "A&B=C+D");
         input.set_flag(Flag::EnforceEager, "true");
         round_trip(&input);
+    }
+
+    #[test]
+    fn a_model_is_found_whatever_its_case() {
+        let read = read("model=DEEPSEEK-AI/deepseek-v4-flash");
+        assert_eq!(read.input, Input::default());
+        assert_eq!(read.problems, Vec::<String>::new());
+        let read = self::read("model=no/such&max_model_len=4096");
+        assert_eq!(read.input.model, default_model());
+        assert_eq!(read.input.flag(Flag::MaxModelLen), "4096");
+        assert_eq!(read.problems, ["model: \"no/such\" is not known here"]);
     }
 
     #[test]

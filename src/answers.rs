@@ -292,11 +292,13 @@ impl Answer {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::asked::model_config;
+    use crate::catalog::tests::shelf;
     use crate::input::Input;
+    use crate::page::Page;
 
-    fn asked(input: &Input) -> Asked {
-        Asked::read(input, &model_config(input.model, &input.pasted)).unwrap()
+    fn asked(input: &Input) -> Arc<Asked> {
+        let answers = Page::new(input, &shelf(), None).answers;
+        answers.unwrap().asked
     }
 
     #[test]
@@ -324,7 +326,7 @@ mod tests {
     #[test]
     fn cells_are_the_answers_of_their_own_gpu() {
         let input = Input::default();
-        let asked = Arc::new(asked(&input));
+        let asked = asked(&input);
         let grid = Matrix::new(&asked).grid(CacheDtype::Auto, true, false);
         for row in &grid.rows {
             for gpu in &row.gpus {

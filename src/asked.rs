@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kv_resolver::catalog::{CatalogGpu, MODELS};
+use kv_resolver::catalog::CatalogGpu;
+use kv_resolver::model::Recognition;
 use kv_resolver::{CacheDtype, EngineArgs, Environment, Flag, Release, Request, Usage, Value};
 
-use crate::input::{Field, Input, ModelChoice, short_model_name};
+use crate::input::{Field, Input, short_model_name};
 
 /// Pasted text beyond this is not read: real config.json files have at most 90 kB, and reading more makes the page
 /// stutter.
@@ -23,29 +24,45 @@ pub struct ModelConfig {
     pub serve_as: String,
     /// The file.
     pub value: Value,
+    /// What it was recognised as.
+    pub recognition: Recognition,
 }
 
-/// Reads the chosen model's config.json.
+impl ModelConfig {
+    /// Of a model of the catalog.
+    pub fn of_catalog(id: &str, value: Value) -> Self {
+        Self::new(short_model_name(id), id, value)
+    }
+
+    fn new(name: &str, serve_as: &str, value: Value) -> Self {
+        Self {
+            name: name.to_owned(),
+            serve_as: serve_as.to_owned(),
+            recognition: Recognition::of(&value),
+            value,
+        }
+    }
+}
+
+/// That there is too much to read.
+pub fn too_large(bytes: u64) -> String {
+    format!(
+        "This has {} bytes; a config.json has a few thousand. The page reads {} at most.",
+        kv_resolver::units::thousands(bytes),
+        kv_resolver::units::thousands(MOST_PASTED_BYTES as u64),
+    )
+}
+
+/// Reads a pasted config.json.
 ///
 /// # Errors
-/// What is wrong with the pasted text.
-pub fn model_config(model: ModelChoice, pasted: &str) -> Result<Arc<ModelConfig>, String> {
-    let (name, serve_as, text) = match model {
-        ModelChoice::Catalog(index) => {
-            let model = &MODELS[index];
-            (short_model_name(model.id), model.id, model.config_json)
-        }
-        ModelChoice::Pasted => ("the pasted model", "./the-pasted-model", pasted),
-    };
+/// What is wrong with the text.
+pub fn pasted_config(text: &str) -> Result<ModelConfig, String> {
     if text.trim().is_empty() {
         return Err("Paste the model's config.json here.".to_owned());
     }
     if text.len() > MOST_PASTED_BYTES {
-        return Err(format!(
-            "This has {} bytes; a config.json has a few thousand. The page reads {} at most.",
-            kv_resolver::units::thousands(text.len() as u64),
-            kv_resolver::units::thousands(MOST_PASTED_BYTES as u64),
-        ));
+        return Err(too_large(text.len() as u64));
     }
     let value = kv_cases::parse_config(text).map_err(|error| match error.text() {
         text if text.starts_with("not JSON") => format!("This is {text}."),
@@ -57,11 +74,11 @@ pub fn model_config(model: ModelChoice, pasted: &str) -> Result<Arc<ModelConfig>
             value.type_name()
         ));
     }
-    Ok(Arc::new(ModelConfig {
-        name: name.to_owned(),
-        serve_as: serve_as.to_owned(),
+    Ok(ModelConfig::new(
+        "the pasted model",
+        "./the-pasted-model",
         value,
-    }))
+    ))
 }
 
 /// Reads a flag's text; `None` if it is not passed.
@@ -132,21 +149,22 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// Reads every field.
+    /// Reads every field. `config` is `None` while the catalog is not here.
     ///
     /// # Errors
     /// Every field that cannot be read, with what is wrong with it.
     pub fn read(
         input: &Input,
-        config: &Result<Arc<ModelConfig>, String>,
+        config: Option<&Result<Arc<ModelConfig>, String>>,
     ) -> Result<Self, Vec<(Field, String)>> {
         let mut wrong = Vec::new();
         let config = match config {
-            Ok(config) => Some(Arc::clone(config)),
-            Err(error) => {
+            Some(Ok(config)) => Some(Arc::clone(config)),
+            Some(Err(error)) => {
                 wrong.push((Field::Config, error.clone()));
                 None
             }
+            None => None,
         };
         for (flag, text) in &input.flags {
             if let Err(error) = flag_value(*flag, text) {
@@ -171,13 +189,6 @@ impl Asked {
             }),
             _ => Err(wrong),
         }
-    }
-
-    /// The question of the bare address.
-    pub fn default_question() -> Self {
-        let input = Input::default();
-        let config = model_config(input.model, &input.pasted);
-        Self::read(&input, &config).unwrap_or_else(|_| unreachable!("it is tested to be readable"))
     }
 
     /// The question for one cell.
@@ -269,15 +280,18 @@ fn shell(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::tests::shelf;
+    use crate::page::Page;
 
-    fn read(input: &Input) -> Result<Asked, Vec<(Field, String)>> {
-        Asked::read(input, &model_config(input.model, &input.pasted))
+    fn read(input: &Input) -> Result<Arc<Asked>, Vec<(Field, String)>> {
+        let page = Page::new(input, &shelf(), None);
+        page.answers.map(|answers| answers.asked).ok_or(page.wrong)
     }
 
     #[test]
     fn the_default_question_is_readable() {
         let input = Input::default();
-        let asked = Asked::default_question();
+        let asked = read(&input).unwrap();
         let request = asked.request(input.gpu, input.dtype);
         assert_eq!(request.args.tensor_parallel_size, Some(8));
         assert_eq!(request.args.max_model_len, Some(262_144));
@@ -324,7 +338,7 @@ mod tests {
 
     #[test]
     fn pasted_text_that_is_no_config_is_refused() {
-        let refused = |text: &str| model_config(ModelChoice::Pasted, text).unwrap_err();
+        let refused = |text: &str| pasted_config(text).unwrap_err();
         assert!(refused("  ").starts_with("Paste"));
         assert!(refused("hello").starts_with("This is not JSON"));
         assert!(refused("[1]").contains("an array"));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kv_resolver::catalog::{CatalogGpu, GPUS, MODELS, find_gpu};
+use kv_resolver::catalog::{CatalogGpu, GPUS, find_gpu};
 use kv_resolver::{Advice, CacheDtype, Flag, Release, Usage};
 
 /// The model of the bare address.
@@ -12,10 +12,10 @@ const DEFAULT_MODEL: &str = "deepseek-ai/DeepSeek-V4-Flash";
 const DEFAULT_LENGTH: &str = "262144";
 
 /// Where the model's config.json comes from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ModelChoice {
-    /// Index into the catalog's models.
-    Catalog(usize),
+    /// The catalog's model of this id; whether there is one, the catalog knows.
+    Catalog(Arc<str>),
     /// The text that the user pasted.
     Pasted,
 }
@@ -77,11 +77,11 @@ impl Input {
     /// unless another is entered: other models are asked for their own, for
     /// most have fewer tokens.
     pub fn choose_model(&mut self, model: ModelChoice) {
-        let is_entered = self.flag(Flag::MaxModelLen) != opening_length(self.model);
-        self.model = model;
+        let is_entered = self.flag(Flag::MaxModelLen) != opening_length(&self.model);
         if !is_entered {
-            self.set_flag(Flag::MaxModelLen, opening_length(model));
+            self.set_flag(Flag::MaxModelLen, opening_length(&model));
         }
+        self.model = model;
     }
 
     /// A flag's text; empty if it is not passed.
@@ -111,17 +111,17 @@ impl Input {
         }
     }
 
-    /// The model's name without its owner.
-    pub fn model_name(&self) -> &'static str {
-        match self.model {
-            ModelChoice::Catalog(index) => short_model_name(MODELS[index].id),
-            ModelChoice::Pasted => "pasted model",
+    /// What the model is called where it is chosen.
+    pub fn model_name(&self) -> &str {
+        match &self.model {
+            ModelChoice::Catalog(id) => id,
+            ModelChoice::Pasted => "your own config.json",
         }
     }
 }
 
-fn opening_length(model: ModelChoice) -> &'static str {
-    if model == default_model() {
+fn opening_length(model: &ModelChoice) -> &'static str {
+    if *model == default_model() {
         DEFAULT_LENGTH
     } else {
         ""
@@ -130,8 +130,7 @@ fn opening_length(model: ModelChoice) -> &'static str {
 
 /// The model of the bare address.
 pub fn default_model() -> ModelChoice {
-    let index = MODELS.iter().position(|model| model.id == DEFAULT_MODEL);
-    ModelChoice::Catalog(index.unwrap_or_default())
+    ModelChoice::Catalog(Arc::from(DEFAULT_MODEL))
 }
 
 /// `DeepSeek-V4-Flash` of `deepseek-ai/DeepSeek-V4-Flash`.

@@ -3,6 +3,8 @@
 pub mod address;
 pub mod answers;
 pub mod asked;
+pub mod catalog;
+mod file;
 pub mod input;
 pub mod markup;
 pub mod page;
@@ -13,6 +15,7 @@ mod ui;
 
 use leptos::prelude::*;
 
+use catalog::Shelf;
 use state::State;
 
 /// The whole page. Its state comes from the address.
@@ -25,11 +28,16 @@ pub fn App() -> impl IntoView {
     let state = State::new(address::read(&query));
     provide_context(state);
     state.mirror_in_address();
+    state.load_catalog();
+    ui::listen(state);
     let results = state.shown(|page| {
-        if page.is_stale() {
-            "results stale"
-        } else {
-            "results"
+        match (&page.answers, page.is_stale) {
+            (None, _) => match page.shelf() {
+                Shelf::Missing(_) => "results missing",
+                Shelf::Loading | Shelf::Here(_) => "results awaited",
+            },
+            (Some(_), true) => "results stale",
+            (Some(_), false) => "results",
         }
         .to_owned()
     });
@@ -48,6 +56,7 @@ pub fn App() -> impl IntoView {
                     <ui::Detail />
                 </div>
             </div>
+            <ui::Drop />
         </main>
         <ui::Footer />
     }

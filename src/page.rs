@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::address::{self, Written};
 use crate::answers::{Answer, Grid, Matrix};
-use crate::asked::{Asked, ModelConfig, model_config};
+use crate::asked::{Asked, ModelConfig, pasted_config};
+use crate::catalog::Shelf;
 use crate::input::{Field, Input, ModelChoice};
 
 /// What the page shows.
@@ -12,34 +13,65 @@ use crate::input::{Field, Input, ModelChoice};
 pub struct Page {
     config: Arc<ReadConfig>,
     view: (bool, bool),
-    /// The last question that could be read.
-    pub asked: Arc<Asked>,
     /// The fields that cannot be read now.
     pub wrong: Vec<(Field, String)>,
+    /// The answers to the last question that could be read; `None` before the catalog is here.
+    pub answers: Option<Answers>,
+    /// Whether they are to an earlier input than the one on the page.
+    pub is_stale: bool,
+    /// The address.
+    pub address: Written,
+}
+
+/// What there is to say, from whole to part.
+#[derive(Debug, Clone)]
+pub struct Answers {
+    /// The question.
+    pub asked: Arc<Asked>,
     /// Every cell's answer.
     pub matrix: Arc<Matrix>,
     /// The same, as it is seen.
     pub grid: Arc<Grid>,
     /// The chosen cell's whole answer.
     pub answer: Arc<Answer>,
-    /// The address.
-    pub address: Written,
 }
 
 /// A config, and what it was read from.
 #[derive(Debug)]
 struct ReadConfig {
-    source: (ModelChoice, Arc<str>),
-    result: Result<Arc<ModelConfig>, String>,
+    source: (ModelChoice, Arc<str>, Shelf),
+    /// `None` for a model of the catalog while that is not here.
+    result: Option<Result<Arc<ModelConfig>, String>>,
+}
+
+impl ReadConfig {
+    fn new(source: (ModelChoice, Arc<str>, Shelf)) -> Self {
+        let result = match &source {
+            (ModelChoice::Pasted, pasted, _) => Some(pasted_config(pasted).map(Arc::new)),
+            (ModelChoice::Catalog(id), _, Shelf::Here(catalog)) => {
+                catalog.config(id).map(|config| Ok(Arc::new(config)))
+            }
+            (ModelChoice::Catalog(_), _, Shelf::Loading | Shelf::Missing(_)) => None,
+        };
+        Self { source, result }
+    }
 }
 
 /// Equal if nothing was computed anew: shared parts are compared by identity, as deep comparison would cost more
 /// than it saves.
-impl PartialEq for Page {
+impl PartialEq for Answers {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.asked, &other.asked)
             && Arc::ptr_eq(&self.grid, &other.grid)
             && Arc::ptr_eq(&self.answer, &other.answer)
+    }
+}
+
+impl PartialEq for Page {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.config, &other.config)
+            && self.answers == other.answers
+            && self.is_stale == other.is_stale
             && self.wrong == other.wrong
             && self.address == other.address
     }
@@ -47,54 +79,55 @@ impl PartialEq for Page {
 
 impl Page {
     /// What follows from `input`; `last` is what followed from the input before it.
-    pub fn new(input: &Input, last: Option<&Self>) -> Self {
-        let source = (input.model, Arc::clone(&input.pasted));
+    pub fn new(input: &Input, shelf: &Shelf, last: Option<&Self>) -> Self {
+        let source = (
+            input.model.clone(),
+            Arc::clone(&input.pasted),
+            shelf.clone(),
+        );
         let config = match last {
             Some(last) if last.config.source == source => Arc::clone(&last.config),
-            _ => Arc::new(ReadConfig {
-                result: model_config(source.0, &source.1),
-                source,
-            }),
+            _ => Arc::new(ReadConfig::new(source)),
         };
-        let (asked, wrong) = match Asked::read(input, &config.result) {
+        let view = (input.all_dtypes, input.row_per_gpu);
+        let (asked, wrong) = match Asked::read(input, config.result.as_ref()) {
             Ok(asked) => (Some(asked), Vec::new()),
             Err(wrong) => (None, wrong),
         };
+        let is_stale = asked.is_none();
+        let before = last.and_then(|last| last.answers.as_ref());
         // while something cannot be read, the last answer stays
-        let asked = match (asked, last) {
-            (Some(asked), Some(last)) if asked == *last.asked => Arc::clone(&last.asked),
-            (Some(asked), _) => Arc::new(asked),
-            (None, Some(last)) => Arc::clone(&last.asked),
-            (None, None) => Arc::new(Asked::default_question()),
-        };
-        let last = last.filter(|last| Arc::ptr_eq(&last.asked, &asked));
-        let matrix = last.map_or_else(
-            || Arc::new(Matrix::new(&asked)),
-            |last| Arc::clone(&last.matrix),
-        );
-        let view = (input.all_dtypes, input.row_per_gpu);
-        let grid = match last {
-            Some(last) if last.view == view && last.grid.columns.contains(&input.dtype) => {
-                Arc::clone(&last.grid)
+        let asked = match (asked, before) {
+            (Some(asked), Some(before)) if asked == *before.asked => {
+                Some(Arc::clone(&before.asked))
             }
-            _ => Arc::new(matrix.grid(input.dtype, view.0, view.1)),
+            (Some(asked), _) => Some(Arc::new(asked)),
+            (None, before) => before.map(|before| Arc::clone(&before.asked)),
         };
-        let answer = match last {
-            Some(last) if last.answer.gpu == input.gpu && last.answer.dtype == input.dtype => {
-                Arc::clone(&last.answer)
-            }
-            _ => Arc::new(Answer::new(Arc::clone(&asked), input.gpu, input.dtype)),
-        };
+        let shares_view = last.is_some_and(|last| last.view == view);
         Self {
+            answers: asked.map(|asked| Answers::new(asked, input, before, shares_view)),
             config,
             view,
-            asked,
             wrong,
-            matrix,
-            grid,
-            answer,
+            is_stale,
             address: address::write(input),
         }
+    }
+
+    /// The chosen cell's whole answer.
+    pub fn answer(&self) -> Option<&Arc<Answer>> {
+        self.answers.as_ref().map(|answers| &answers.answer)
+    }
+
+    /// The catalog, as far as it is here.
+    pub fn shelf(&self) -> &Shelf {
+        &self.config.source.2
+    }
+
+    /// The config that is entered, if it can be read.
+    pub fn config(&self) -> Option<&ModelConfig> {
+        self.config.result.as_ref()?.as_deref().ok()
     }
 
     /// What is wrong with a field's text, if anything.
@@ -104,44 +137,83 @@ impl Page {
             .find(|(candidate, _)| *candidate == field)
             .map(|(_, error)| error.as_str())
     }
+}
 
-    /// Whether the answers are for an earlier input than the one on the page.
-    pub fn is_stale(&self) -> bool {
-        !self.wrong.is_empty()
+impl Answers {
+    fn new(asked: Arc<Asked>, input: &Input, before: Option<&Self>, shares_view: bool) -> Self {
+        let before = before.filter(|before| Arc::ptr_eq(&before.asked, &asked));
+        let matrix = before.map_or_else(
+            || Arc::new(Matrix::new(&asked)),
+            |before| Arc::clone(&before.matrix),
+        );
+        let grid = match before {
+            Some(before) if shares_view && before.grid.columns.contains(&input.dtype) => {
+                Arc::clone(&before.grid)
+            }
+            _ => Arc::new(matrix.grid(input.dtype, input.all_dtypes, input.row_per_gpu)),
+        };
+        let answer = match before {
+            Some(Self { answer, .. }) if answer.gpu == input.gpu && answer.dtype == input.dtype => {
+                Arc::clone(answer)
+            }
+            _ => Arc::new(Answer::new(Arc::clone(&asked), input.gpu, input.dtype)),
+        };
+        Self {
+            asked,
+            matrix,
+            grid,
+            answer,
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::catalog::tests::shelf;
     use kv_resolver::{CacheDtype, Flag};
+
+    fn answers(page: &Page) -> &Answers {
+        page.answers.as_ref().unwrap()
+    }
 
     #[test]
     fn choosing_a_cell_keeps_the_matrix() {
         let mut input = Input::default();
-        let first = Page::new(&input, None);
+        let shelf = shelf();
+        let first = Page::new(&input, &shelf, None);
         input.dtype = CacheDtype::Fp8;
-        let second = Page::new(&input, Some(&first));
-        assert!(Arc::ptr_eq(&first.matrix, &second.matrix));
-        assert!(Arc::ptr_eq(&first.grid, &second.grid));
-        assert_eq!(second.answer.dtype, CacheDtype::Fp8);
+        let second = Page::new(&input, &shelf, Some(&first));
+        assert!(Arc::ptr_eq(
+            &answers(&first).matrix,
+            &answers(&second).matrix
+        ));
+        assert!(Arc::ptr_eq(&answers(&first).grid, &answers(&second).grid));
+        assert_eq!(answers(&second).answer.dtype, CacheDtype::Fp8);
         assert!(first != second);
-        assert!(second == Page::new(&input, Some(&second)));
+        assert!(second == Page::new(&input, &shelf, Some(&second)));
     }
 
     #[test]
     fn unreadable_text_keeps_the_last_answer() {
         let mut input = Input::default();
-        let first = Page::new(&input, None);
+        let shelf = shelf();
+        let first = Page::new(&input, &shelf, None);
         input.set_flag(Flag::MaxModelLen, "26x");
-        let second = Page::new(&input, Some(&first));
-        assert!(second.is_stale());
+        let second = Page::new(&input, &shelf, Some(&first));
+        assert!(second.is_stale);
         assert!(second.error_of(Field::Flag(Flag::MaxModelLen)).is_some());
-        assert!(Arc::ptr_eq(&first.answer, &second.answer));
+        assert!(Arc::ptr_eq(
+            &answers(&first).answer,
+            &answers(&second).answer
+        ));
         input.set_flag(Flag::MaxModelLen, "131072");
-        let third = Page::new(&input, Some(&second));
-        assert!(!third.is_stale());
-        assert!(!Arc::ptr_eq(&first.answer, &third.answer));
+        let third = Page::new(&input, &shelf, Some(&second));
+        assert!(!third.is_stale);
+        assert!(!Arc::ptr_eq(
+            &answers(&first).answer,
+            &answers(&third).answer
+        ));
     }
 
     #[test]
@@ -151,9 +223,30 @@ mod tests {
             pasted: Arc::from("{}"),
             ..Input::default()
         };
-        let first = Page::new(&input, None);
+        let shelf = shelf();
+        let first = Page::new(&input, &shelf, None);
         input.pool_gib = "20".to_owned();
-        let second = Page::new(&input, Some(&first));
+        let second = Page::new(&input, &shelf, Some(&first));
         assert!(Arc::ptr_eq(&first.config, &second.config));
+    }
+
+    #[test]
+    fn without_the_catalog_its_models_wait_and_a_pasted_config_does_not() {
+        let mut input = Input::default();
+        for shelf in [Shelf::Loading, Shelf::Missing(String::new())] {
+            let waiting = Page::new(&input, &shelf, None);
+            assert!(waiting.answers.is_none());
+            assert!(waiting.wrong.is_empty());
+            let mut own = input.clone();
+            own.pasted = Arc::from("{}");
+            own.choose_model(ModelChoice::Pasted);
+            assert!(Page::new(&own, &shelf, Some(&waiting)).answers.is_some());
+        }
+        input.set_flag(Flag::BlockSize, "x");
+        let wrong = Page::new(&input, &Shelf::Loading, None);
+        assert!(wrong.error_of(Field::Flag(Flag::BlockSize)).is_some());
+        input.set_flag(Flag::BlockSize, "");
+        let answered = Page::new(&input, &shelf(), Some(&wrong));
+        assert!(!answered.is_stale && answered.answers.is_some());
     }
 }

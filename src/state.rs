@@ -1,14 +1,20 @@
 //! The page's state: one signal for what is entered, one memo for what follows from it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use leptos::leptos_dom::helpers::TimeoutHandle;
 use leptos::prelude::*;
+use leptos::task::spawn_local;
 use wasm_bindgen::JsValue;
+use web_sys::FileList;
 
 use crate::address;
-use crate::input::{Field, Input};
+use crate::catalog::{Catalog, Shelf};
+use crate::file;
+use crate::input::{Field, Input, ModelChoice};
 use crate::page::Page;
+use crate::ui::Search;
 
 /// Browsers refuse an address that changes many times a second, as it would while a slider moves.
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
@@ -18,21 +24,80 @@ const ADDRESS_DELAY: Duration = Duration::from_millis(250);
 pub struct State {
     /// What the user has entered.
     pub input: RwSignal<Input>,
-    /// What follows from it.
+    /// The catalog of models, once it is here.
+    pub shelf: RwSignal<Shelf>,
+    /// What follows from both.
     pub page: Memo<Page>,
     /// What the address held and the page did not understand.
     pub problems: RwSignal<Vec<String>>,
+    /// What is wrong with the file that was last opened or dropped; empty if nothing is.
+    pub file_problem: RwSignal<String>,
+    /// What is being searched for.
+    pub search: RwSignal<Search>,
+    /// Whether nothing is held over the page.
+    pub hides_drop: RwSignal<bool>,
 }
 
 impl State {
     /// Creates the signals; call it once, at the root.
     pub fn new(address::Read { input, problems }: address::Read) -> Self {
         let input = RwSignal::new(input);
+        let shelf = RwSignal::new(Shelf::Loading);
         Self {
             input,
-            page: Memo::new(move |last: Option<&Page>| input.with(|input| Page::new(input, last))),
+            shelf,
+            page: Memo::new(move |last: Option<&Page>| {
+                shelf.with(|shelf| input.with(|input| Page::new(input, shelf, last)))
+            }),
             problems: RwSignal::new(problems),
+            file_problem: RwSignal::new(String::new()),
+            search: RwSignal::new(Search::default()),
+            hides_drop: RwSignal::new(true),
         }
+    }
+
+    /// Loads the catalog of models; also after it did not come.
+    pub fn load_catalog(self) {
+        self.shelf.set(Shelf::Loading);
+        spawn_local(async move {
+            match Catalog::load().await {
+                Ok(catalog) => self.receive(catalog),
+                Err(why) => self.shelf.set(Shelf::Missing(why)),
+            }
+        });
+    }
+
+    fn receive(self, catalog: Catalog) {
+        let mut input = self.input.get_untracked();
+        if let Err(problem) = address::settle(&mut input, &catalog) {
+            self.problems.update(|problems| problems.push(problem));
+        }
+        self.input.set(input);
+        self.shelf.set(Shelf::Here(Arc::new(catalog)));
+    }
+
+    /// Chooses a model.
+    pub fn choose_model(self, model: ModelChoice) {
+        self.file_problem.set(String::new());
+        self.change(|input| input.choose_model(model));
+    }
+
+    /// Reads an opened or dropped config.json, as if it had been pasted.
+    pub fn read_files(self, files: &FileList) {
+        let file = match file::config_of(files) {
+            Ok(Some(file)) => file,
+            Ok(None) => return,
+            Err(problem) => return self.file_problem.set(problem),
+        };
+        spawn_local(async move {
+            match file::read(&file).await {
+                Ok(text) => {
+                    self.change(|input| input.pasted = Arc::from(text));
+                    self.choose_model(ModelChoice::Pasted);
+                }
+                Err(problem) => self.file_problem.set(problem),
+            }
+        });
     }
 
     /// A text of the input. All texts have one type, which keeps the page small.

@@ -1,6 +1,7 @@
 //! What a click on an answer does: answers are markup, so one listener for the page reads what was clicked from
 //! `data-` attributes.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use kv_resolver::catalog::find_gpu;
@@ -8,6 +9,7 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlElement, MouseEvent};
 
+use super::model_search;
 use crate::state::State;
 
 /// On a cell: `row-column`.
@@ -16,6 +18,10 @@ pub const CELL: &str = "data-cell";
 pub const GPU: &str = "data-gpu";
 /// On a button: the number of the advice to apply.
 pub const APPLY: &str = "data-apply";
+/// On a button: shows one's own config.json.
+pub const OWN: &str = "data-own";
+/// On a button: loads the catalog once more.
+pub const RETRY: &str = "data-retry";
 /// On a button: copies the text beside it.
 pub const COPY: &str = "data-copy";
 
@@ -40,16 +46,28 @@ pub fn on_click(state: State, event: &MouseEvent) {
             choose(state, position);
         }
     } else if let Some((_, index)) = above(&target, APPLY) {
-        let answer = state.page.with_untracked(|page| page.answer.clone());
-        let advice = index
-            .parse::<usize>()
-            .ok()
-            .zip(answer.result.as_ref().err());
+        let answer = state.page.with_untracked(|page| page.answer().cloned());
+        let error = answer
+            .as_ref()
+            .and_then(|answer| answer.result.as_ref().err());
+        let advice = index.parse::<usize>().ok().zip(error);
         if let Some(advice) = advice.and_then(|(index, error)| error.advice.get(index)) {
             state.change(|input| input.apply(advice));
             // the button goes with the error
             focus(ANSWER_ID);
         }
+    } else if target.id() == model_search::ID {
+        model_search::open(state);
+    } else if let Some((_, index)) = above(&target, model_search::OPTION) {
+        if let Ok(index) = index.parse() {
+            model_search::choose(state, index);
+        }
+    } else if above(&target, OWN).is_some() {
+        model_search::choose_own(state);
+    } else if above(&target, RETRY).is_some() {
+        state.load_catalog();
+        // the button goes with its message
+        focus(model_search::ID);
     } else if let Some((button, _)) = above(&target, COPY) {
         let text = button
             .parent_element()
@@ -61,7 +79,10 @@ pub fn on_click(state: State, event: &MouseEvent) {
 
 /// Chooses the cell at a row and column of the grid.
 pub fn choose(state: State, (row, column): (usize, usize)) {
-    let grid = state.page.with_untracked(|page| page.grid.clone());
+    let grid = state
+        .page
+        .with_untracked(|page| Some(Arc::clone(&page.answers.as_ref()?.grid)));
+    let Some(grid) = grid else { return };
     if let (Some(row), Some(dtype)) = (grid.rows.get(row), grid.columns.get(column)) {
         state.change(|input| {
             input.gpu = row.representative(input.gpu);

@@ -36,7 +36,7 @@ fn read(input: &Input) -> Length {
 
 /// What vLLM settles on.
 fn settled(page: &Page) -> Option<u64> {
-    let resolution = page.answer.result.as_ref().ok()?;
+    let resolution = page.answer()?.result.as_ref().ok()?;
     Some(resolution.max_model_len)
 }
 

@@ -20,7 +20,7 @@ use crate::text;
 /// The whole answer for the chosen cell.
 #[component]
 pub fn Detail() -> impl IntoView {
-    let html = state().shown(|page| answer(&page.answer));
+    let html = state().shown(|page| page.answer().map(|whole| answer(whole)).unwrap_or_default());
     view! {
         <section
             id=ANSWER_ID

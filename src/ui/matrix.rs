@@ -10,6 +10,7 @@ use super::clicks::{ANSWER_ID, choose, focus};
 use super::grid::{Drawing, focus_cell, mark};
 use super::legend::legend;
 use crate::answers::Move;
+use crate::page::Answers;
 use crate::state::{State, state};
 
 /// The matrix, what can be folded in it, and its legend.
@@ -17,17 +18,20 @@ use crate::state::{State, state};
 pub fn Matrix() -> impl IntoView {
     let state = state();
     let table = NodeRef::<html::Table>::new();
-    Effect::new(move |drawn: Option<Drawing>| {
-        let (drawing, position, gpu) = state.page.with(|page| {
-            let (gpu, dtype) = (page.answer.gpu, page.answer.dtype);
-            let position = page.grid.position(gpu, dtype);
-            (Drawing::new(Arc::clone(&page.grid)), position, gpu)
+    Effect::new(move |drawn: Option<Option<Drawing>>| {
+        let drawn = drawn.flatten();
+        let found = state.page.with(|page| {
+            let answers = page.answers.as_ref()?;
+            let (gpu, dtype) = (answers.answer.gpu, answers.answer.dtype);
+            let position = answers.grid.position(gpu, dtype);
+            Some((Drawing::new(Arc::clone(&answers.grid)), position, gpu))
         });
+        let (drawing, position, gpu) = found?;
         if let Some(table) = table.get() {
             drawing.draw(&table, drawn.as_ref(), position);
             mark(&table, position, gpu);
         }
-        drawing
+        Some(drawing)
     });
     let on_key = move |event: web_sys::KeyboardEvent| {
         if let Some(table) = table.get_untracked() {
@@ -60,14 +64,16 @@ pub fn Matrix() -> impl IntoView {
 #[component]
 fn Folding() -> impl IntoView {
     let state = state();
-    let folded = state.shown(|page| format!("+ {} refused everywhere", page.grid.folded.len()));
+    let folded = state.shown(|page| {
+        let count = page
+            .answers
+            .as_ref()
+            .map(|answers| answers.grid.folded.len());
+        format!("+ {} refused everywhere", count.unwrap_or_default())
+    });
     let names = state.shown(|page| {
-        let names: Vec<&str> = page
-            .grid
-            .folded
-            .iter()
-            .map(|dtype| dtype.as_str())
-            .collect();
+        let folded = page.answers.iter().flat_map(|answers| &answers.grid.folded);
+        let names: Vec<&str> = folded.map(|dtype| dtype.as_str()).collect();
         names.join(", ")
     });
     view! {
@@ -104,9 +110,11 @@ fn walk(state: State, table: &Element, event: &web_sys::KeyboardEvent) {
     };
     event.prevent_default();
     let to = state.page.with_untracked(|page| {
-        let from = page.grid.position(page.answer.gpu, page.answer.dtype);
-        page.grid.step(from, step)
+        let Answers { grid, answer, .. } = page.answers.as_ref()?;
+        Some(grid.step(grid.position(answer.gpu, answer.dtype), step))
     });
-    focus_cell(table, to);
-    choose(state, to);
+    if let Some(to) = to {
+        focus_cell(table, to);
+        choose(state, to);
+    }
 }

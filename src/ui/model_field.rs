@@ -1,70 +1,66 @@
-//! The model: one of the catalog, or a pasted config.json.
+//! The model: one of the catalog, or one's own config.json.
 
 use std::sync::Arc;
 
-use kv_resolver::catalog::{CatalogModel, MODELS};
 use leptos::prelude::*;
 
-use super::field::{Choices, FieldError, SelectField, error_id, is_invalid};
-use crate::input::{Field, ModelChoice, short_model_name};
+use super::field::{FieldError, error_id, is_invalid};
+use super::model_search::ModelSearch;
+use super::recognised::Recognised;
+use crate::catalog::Shelf;
+use crate::input::{Field, ModelChoice};
+use crate::markup::Markup;
 use crate::state::state;
 
-/// The select's value for a pasted config; no id is like it.
-const PASTED: &str = "pasted";
+/// The id of what opens a file.
+pub const FILE_ID: &str = "config-file";
 
 /// Chooses the model.
 #[component]
 pub fn ModelField() -> impl IntoView {
     let state = state();
-    let value = state.entered(|input| {
-        match input.model {
-            ModelChoice::Catalog(index) => MODELS[index].id,
-            ModelChoice::Pasted => PASTED,
-        }
-        .to_owned()
-    });
-    let on_choose = move |chosen: String| {
-        let index = MODELS.iter().position(|model| model.id == chosen);
-        let model = index.map_or(ModelChoice::Pasted, ModelChoice::Catalog);
-        state.change(|input| input.choose_model(model));
-    };
     let is_catalog =
         Signal::derive(move || state.input.with(|input| input.model != ModelChoice::Pasted));
+    // where there is no answer yet, the verdict says it
+    let missing = state.shown(|page| {
+        let mut html = Markup::new();
+        if let (Some(_), Shelf::Missing(why)) = (page.answer(), page.shelf()) {
+            html.add(
+                "The models did not load: {}. <button type=\"button\" data-retry=\"\">Try again</button>",
+                &[why],
+            );
+        }
+        html.into_string()
+    });
     view! {
         <div class="model">
-            <SelectField
-                id="field-model".to_owned()
-                label="Model"
-                hint="its config.json decides; weights do not matter"
-                choices=models()
-                value
-                on_choose=Box::new(on_choose)
-            />
+            <ModelSearch />
+            <div role="alert" class="field-error" inner_html=missing></div>
+            <Recognised />
+            <div class="own">
+                <button type="button" data-own="">
+                    "Paste"
+                </button>
+                <label class="button">
+                    "Open"
+                    <input
+                        id=FILE_ID
+                        type="file"
+                        class="hidden"
+                        accept=".json,application/json"
+                        aria-label="Open a config.json"
+                    />
+                </label>
+                <span class="hint">"or drop a config.json; it stays in your browser"</span>
+            </div>
+            <div id="file-problem" role="alert" class="field-error">
+                {state.file_problem}
+            </div>
             <div class="paste" hidden=is_catalog>
                 <PastedConfig />
             </div>
         </div>
     }
-}
-
-/// By owner, which comes before the slash; one's own first, for it is not in any list.
-fn models() -> Choices {
-    let mut choices = Choices::new([(PASTED, "Paste a config.json …")]);
-    let mut rest: &[CatalogModel] = &MODELS;
-    while let Some(first) = rest.first() {
-        let owner = |model: &CatalogModel| model.id.split('/').next();
-        let count = rest
-            .iter()
-            .take_while(|model| owner(model) == owner(first))
-            .count();
-        let (group, others) = rest.split_at(count);
-        let group = group
-            .iter()
-            .map(|model| (model.id, short_model_name(model.id)));
-        choices = choices.and_group(owner(first).unwrap_or_default(), &Choices::new(group));
-        rest = others;
-    }
-    choices
 }
 
 #[component]
@@ -92,6 +88,7 @@ fn PastedConfig() -> impl IntoView {
             aria-invalid=is_invalid(Field::Config)
             on:input=move |event| {
                 let text = event_target_value(&event);
+                state.file_problem.set(String::new());
                 state.change(|input| input.pasted = Arc::from(text));
             }
         ></textarea>

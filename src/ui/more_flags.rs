@@ -85,7 +85,7 @@ fn filled_in(flag: Flag, resolution: &Resolution) -> Option<String> {
 
 fn flag_field(state: State, flag: Flag) -> impl IntoView {
     let placeholder = state.shown(move |page| {
-        let resolution = page.answer.result.as_ref().ok();
+        let resolution = page.answer().and_then(|answer| answer.result.as_ref().ok());
         resolution
             .and_then(|resolution| filled_in(flag, resolution))
             .unwrap_or_else(|| "not passed".to_owned())

@@ -4,6 +4,7 @@ use kv_resolver::{Outcome, Resolution};
 use leptos::prelude::*;
 
 use crate::answers::Answer;
+use crate::catalog::Shelf;
 use crate::markup::Markup;
 use crate::state::state;
 use crate::text;
@@ -13,8 +14,11 @@ use crate::text;
 pub fn Verdict() -> impl IntoView {
     let state = state();
     let html = state.shown(|page| {
-        let mut html = sentence(&page.answer);
-        if page.is_stale() {
+        let Some(answer) = page.answer() else {
+            return without_catalog(page.shelf());
+        };
+        let mut html = sentence(answer);
+        if page.is_stale {
             html.add(
                 "<p class=\"stale-notice\">A field cannot be read: this is still the answer to what you had before.</p>",
                 &[],
@@ -23,6 +27,25 @@ pub fn Verdict() -> impl IntoView {
         html.into_string()
     });
     view! { <div class="verdict" aria-live="polite" aria-atomic="true" inner_html=html></div> }
+}
+
+/// What there is to say before the models are here.
+fn without_catalog(shelf: &Shelf) -> String {
+    let mut html = Markup::new();
+    match shelf {
+        Shelf::Loading | Shelf::Here(_) => {
+            html.add("<p class=\"sentence\">Loading the models …</p>", &[]);
+        }
+        Shelf::Missing(why) => {
+            html.add(
+                "<p class=\"sentence refused\"><em>The models did not load</em>: {}.</p>\
+                 <p class=\"without\"><button type=\"button\" data-retry=\"\">Try again</button> \
+                 Your own config.json needs no list: paste it, open it, or drop it on this page.</p>",
+                &[why],
+            );
+        }
+    }
+    html.into_string()
 }
 
 fn sentence(answer: &Answer) -> Markup {

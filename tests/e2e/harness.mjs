@@ -37,9 +37,10 @@ export function setUp() {
 
 /**
  * Opens the page in a context (cookies, storage) of its own and runs `test(page)`. Fails, whatever the test itself
- * asserts, when the page logs an error, throws, misses a file or asks any other origin for anything.
+ * asserts, when the page logs an error, throws, misses a file or asks any other origin for anything. `before(context)`
+ * runs first, to stand between the page and its files; `mayFail` names the one file that may be missing then.
  */
-export async function withPage({ server, browser }, { path = '', ...options }, test) {
+export async function withPage({ server, browser }, { path = '', before: prepare, mayFail, ...options }, test) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, ...options });
   const wrong = [];
   await context.route(
@@ -49,12 +50,15 @@ export async function withPage({ server, browser }, { path = '', ...options }, t
       return route.abort();
     },
   );
+  await prepare?.(context);
   const page = await context.newPage();
   page.on('pageerror', (error) => wrong.push(`threw: ${error}`));
   page.on('console', (message) => {
+    if (mayFail && message.location().url.endsWith(mayFail)) return;
     if (message.type() === 'error') wrong.push(`logged an error: ${message.text()}`);
   });
   page.on('response', (response) => {
+    if (mayFail && response.url().endsWith(mayFail)) return;
     if (response.status() >= 400) wrong.push(`answered ${response.status()}: ${response.url()}`);
   });
   try {
@@ -66,7 +70,8 @@ export async function withPage({ server, browser }, { path = '', ...options }, t
   }
 }
 
-/** Waits until the app has drawn itself. */
+/** Waits until the app has drawn itself and its first answer. */
 export async function mounted(page) {
   await page.getByRole('heading', { level: 1 }).waitFor();
+  await page.locator('.sentence b').first().waitFor();
 }

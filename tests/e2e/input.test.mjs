@@ -56,8 +56,8 @@ test('a hostile address changes nothing and is named as text', async () => {
 test('a pasted config: 10 MB, not JSON, wrong types, hostile strings', async () => {
   await withPage(context, {}, async (page) => {
     await mounted(page);
-    const { model, config, verdict, answer } = parts(page);
-    await model.selectOption('pasted');
+    const { config, verdict, answer } = parts(page);
+    await page.getByRole('button', { name: 'Paste', exact: true }).click();
     const error = page.locator('#field-config-error');
     assert.match(await error.innerText(), /Paste the model's config\.json/);
     await config.fill('not json');

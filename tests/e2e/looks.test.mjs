@@ -27,6 +27,58 @@ const STATES = {
   everything: '?rows=each&dtypes=all&enforce_eager=true',
 };
 
+/** What else a person brings it to, in a few steps. */
+const STEPS = {
+  list: async (page) => {
+    await page.getByRole('combobox', { name: 'Model' }).click();
+  },
+  searched: async (page) => {
+    await page.getByRole('combobox', { name: 'Model' }).fill('nvfp4 glm');
+  },
+  'nothing-found': async (page) => {
+    await page.getByRole('combobox', { name: 'Model' }).fill('no such model');
+  },
+  'held-over': async (page) => {
+    const held = await page.evaluateHandle(() => {
+      const transfer = new DataTransfer();
+      transfer.items.add(new File(['{}'], 'config.json'));
+      return transfer;
+    });
+    await page.dispatchEvent('body', 'dragover', { dataTransfer: held });
+  },
+  'no-rules': async (page) => {
+    await page.getByRole('button', { name: 'Paste', exact: true }).click();
+    await page.locator('#field-config').fill('{"architectures": ["Qwen2MoeForCausalLM"], "model_type": "qwen2_moe"}');
+    await page.locator('#recognised summary').click();
+  },
+  'wrong-file': async (page) => {
+    const buffer = Buffer.alloc(3 << 20);
+    await page.getByLabel('Open a config.json').setInputFiles({ name: 'model.safetensors', mimeType: '', buffer });
+    await page.locator('#file-problem:not(:empty)').waitFor();
+  },
+};
+
+/** Without its list of models: on its way, or not to be had. */
+const LISTLESS = {
+  loading: () => new Promise(() => {}),
+  'no-models': (route) => route.fulfill({ status: 503, body: '' }),
+};
+
+const VIEWS = {
+  light: { colorScheme: 'light', viewport: DESKTOP },
+  dark: { colorScheme: 'dark', viewport: DESKTOP },
+  phone: { viewport: PHONE, deviceScaleFactor: 2, hasTouch: true },
+};
+
+async function looksRight(page, name) {
+  await shoot(page, name, false);
+  const overflow = await page.evaluate(
+    () => document.documentElement.scrollWidth - document.documentElement.clientWidth,
+  );
+  assert.equal(overflow, 0);
+  assert.deepEqual(await violations(page), []);
+}
+
 async function violations(page) {
   await page.evaluate(axe);
   const results = await page.evaluate(() => globalThis.axe.run());
@@ -35,9 +87,9 @@ async function violations(page) {
   );
 }
 
-async function shoot(page, name) {
+async function shoot(page, name, fullPage = true) {
   await mkdir(SHOTS, { recursive: true });
-  await page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage: true });
+  await page.screenshot({ path: `${SHOTS}/${name}.png`, fullPage });
 }
 
 for (const [state, path] of Object.entries(STATES)) {
@@ -62,6 +114,28 @@ for (const [state, path] of Object.entries(STATES)) {
       assert.deepEqual(await violations(page), []);
     });
   });
+}
+
+for (const [view, options] of Object.entries(VIEWS)) {
+  for (const [name, step] of Object.entries(STEPS)) {
+    test(`${name}, ${view}: axe finds nothing`, async () => {
+      await withPage(context, options, async (page) => {
+        await mounted(page);
+        await step(page);
+        await looksRight(page, `${name}-${view}`);
+      });
+    });
+  }
+
+  for (const [name, answer] of Object.entries(LISTLESS)) {
+    test(`${name}, ${view}: axe finds nothing`, async () => {
+      const before = (browserContext) => browserContext.route('**/models.json', answer);
+      await withPage(context, { before, mayFail: 'models.json', ...options }, async (page) => {
+        await page.locator('.verdict').getByText(/Loading the models|did not load/).waitFor();
+        await looksRight(page, `${name}-${view}`);
+      });
+    });
+  }
 }
 
 test('fits a wide screen', async () => {

@@ -14,6 +14,9 @@ export function parts(page) {
     slider: page.getByRole('slider', { name: 'Context length' }),
     pool: page.getByRole('textbox', { name: 'Pool per GPU' }),
     model: page.getByRole('combobox', { name: 'Model' }),
+    options: page.locator('#models [role="option"]'),
+    recognised: page.locator('#recognised'),
+    fileProblem: page.locator('#file-problem'),
     gpu: page.getByRole('combobox', { name: 'GPU' }),
     config: page.getByRole('textbox', { name: 'Its config.json' }),
     /** The cell of a GPU and a dtype, whichever row the GPU is in. */

@@ -20,8 +20,16 @@ struct Page {
 }
 
 impl Page {
-    /// Mounts it at an address.
+    /// Mounts it at an address, with the models there.
     async fn at(query: &str) -> Self {
+        let page = Self::with_models(query, MODELS).await;
+        page.until(".sentence b").await;
+        page
+    }
+
+    /// Mounts it at an address; what is asked of the server is answered with `models`.
+    async fn with_models(query: &str, models: &str) -> Self {
+        serve(models);
         // an earlier test's page may still be about to write its own
         wait(ADDRESS_WRITTEN_MS).await;
         let path = window().location().pathname().unwrap();
@@ -38,6 +46,17 @@ impl Page {
             root,
             _mounted: mounted,
         }
+    }
+
+    /// Waits until something is there.
+    async fn until(&self, selector: &str) {
+        for _ in 0..100 {
+            if self.root.query_selector(selector).unwrap().is_some() {
+                return;
+            }
+            wait(20).await;
+        }
+        panic!("nothing came to be {selector}");
     }
 
     fn find(&self, selector: &str) -> Element {
@@ -72,12 +91,18 @@ impl Page {
         wait(0).await;
     }
 
-    async fn press(&self, key: &str) {
+    /// Searches for a model and takes the first that is found.
+    async fn choose_model(&self, words: &str) {
+        self.enter(MODEL, words).await;
+        self.press(MODEL, "Enter").await;
+    }
+
+    async fn press(&self, selector: &str, key: &str) {
         let init = KeyboardEventInit::new();
         init.set_key(key);
         init.set_bubbles(true);
         let event = KeyboardEvent::new_with_keyboard_event_init_dict("keydown", &init).unwrap();
-        self.find(CHOSEN).dispatch_event(&event).unwrap();
+        self.find(selector).dispatch_event(&event).unwrap();
         wait(0).await;
     }
 }
@@ -86,6 +111,16 @@ impl Drop for Page {
     fn drop(&mut self) {
         self.root.remove();
     }
+}
+
+/// Answers what the page asks for: there is no server of it here.
+fn serve(models: &str) {
+    let text = js_sys::JsString::from(models);
+    let answer = js_sys::Function::new_with_args(
+        "text",
+        "window.fetch = () => Promise.resolve(new Response(text, { status: text ? 200 : 503 }))",
+    );
+    answer.call1(&JsValue::NULL, &text).unwrap();
 }
 
 /// Lets the page's own work run, and then some milliseconds.
@@ -102,10 +137,13 @@ fn address() -> String {
     window().location().search().unwrap()
 }
 
+/// As it is served.
+const MODELS: &str = include_str!("../../public/models.json");
 const CHOSEN: &str = "td[aria-selected=true]";
 const TITLE: &str = "#answer-title";
 const LENGTH: &str = "#field-max_model_len";
 const MODEL: &str = "#field-model";
+const PASTE: &str = ".own button";
 const CONFIG: &str = "#field-config";
 const CONFIG_ERROR: &str = "#field-config-error";
 
@@ -130,7 +168,7 @@ async fn choosing_a_cell_shows_it_and_writes_the_address() {
 async fn choosing_a_model_or_a_gpu_changes_the_answer() {
     let page = Page::at("").await;
     let before = page.text(".verdict");
-    page.enter(MODEL, "deepseek-ai/DeepSeek-V4-Pro").await;
+    page.choose_model("v4 pro").await;
     assert!(page.text(".verdict").contains("DeepSeek-V4-Pro"));
     assert_ne!(page.text(".verdict"), before);
     page.enter("#field-gpu", "b200").await;
@@ -191,7 +229,7 @@ async fn a_hostile_address_is_named_and_changes_nothing() {
 #[wasm_bindgen_test]
 async fn pasted_text_that_is_no_config_is_refused_and_kept() {
     let page = Page::at("").await;
-    page.enter(MODEL, "pasted").await;
+    page.click(PASTE).await;
     assert!(page.text(CONFIG_ERROR).contains("Paste"));
     let big = "x".repeat(10 << 20);
     for (text, said) in [
@@ -221,14 +259,75 @@ async fn pasted_text_that_is_no_config_is_refused_and_kept() {
 #[wasm_bindgen_test]
 async fn arrow_keys_walk_the_matrix() {
     let page = Page::at("").await;
-    page.press("ArrowRight").await;
+    page.press(CHOSEN, "ArrowRight").await;
     assert_eq!(page.text(TITLE), "bfloat16");
-    page.press("ArrowDown").await;
+    page.press(CHOSEN, "ArrowDown").await;
     assert!(page.text(".place").contains("compute capability 10.0"));
-    page.press("Home").await;
+    page.press(CHOSEN, "Home").await;
     assert!(page.text(TITLE).starts_with("auto"));
     let focused = document().active_element().unwrap();
     assert_eq!(focused.get_attribute("data-dtype").as_deref(), Some("auto"));
     let stops = page.root.query_selector_all("td[tabindex='0']").unwrap();
     assert_eq!(stops.length(), 1);
+}
+
+#[wasm_bindgen_test]
+async fn a_model_is_searched_for_with_the_keyboard() {
+    let page = Page::at("").await;
+    let options = || {
+        page.root
+            .query_selector_all("[role=option]")
+            .unwrap()
+            .length()
+    };
+    assert_eq!(options(), 0);
+    page.enter(MODEL, "glm 5.1").await;
+    assert!((2..6).contains(&options()), "{}", options());
+    let first = page.text("[role=option][aria-selected=true]");
+    page.press(MODEL, "ArrowDown").await;
+    assert_ne!(page.text("[role=option][aria-selected=true]"), first);
+    page.press(MODEL, "Escape").await;
+    assert_eq!(options(), 0);
+    assert_eq!(page.value(MODEL), "deepseek-ai/DeepSeek-V4-Flash");
+    page.choose_model("no such model").await;
+    assert!(page.text(CONFIG_ERROR).contains("Paste"));
+}
+
+#[wasm_bindgen_test]
+async fn what_the_model_was_recognised_as_is_beside_it() {
+    let page = Page::at("?model=openai/gpt-oss-20b").await;
+    let recognised = page.text("#recognised");
+    assert!(
+        recognised.contains("GptOssForCausalLM gpt_oss"),
+        "{recognised}"
+    );
+    assert!(recognised.contains("12 × GQA with sinks"), "{recognised}");
+    page.click(PASTE).await;
+    let near = r#"{"architectures": ["Qwen2MoeForCausalLM"], "model_type": "qwen2_moe"}"#;
+    page.enter(CONFIG, near).await;
+    let recognised = page.text("#recognised");
+    assert!(recognised.contains("Not modelled"), "{recognised}");
+    assert!(recognised.contains("Qwen3MoeForCausalLM"), "{recognised}");
+}
+
+#[wasm_bindgen_test]
+async fn without_the_models_it_says_so_and_tries_again() {
+    let page = Page::with_models("", "").await;
+    page.until("[data-retry]").await;
+    assert!(page.text(".verdict").contains("the server answered 503"));
+    serve("<!doctype html>");
+    page.click("[data-retry]").await;
+    page.until("[data-retry]").await;
+    assert!(page.text(".verdict").contains("not what this page expects"));
+    serve(MODELS);
+    page.click("[data-retry]").await;
+    page.until(".sentence b").await;
+    assert!(page.text(".verdict").contains("DeepSeek-V4-Flash"));
+}
+
+#[wasm_bindgen_test]
+async fn a_model_that_is_not_there_is_named() {
+    let page = Page::at("?model=no/such").await;
+    assert!(page.text("#address-problems").contains("no/such"));
+    assert_eq!(page.value(MODEL), "deepseek-ai/DeepSeek-V4-Flash");
 }

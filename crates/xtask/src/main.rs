@@ -23,7 +23,7 @@ cargo xtask COMMAND
                              (port 8080 or the next free one; optimized unless --dev)
   build                      build the page into dist/
   test [STEP...]             run every test that CI runs, or only the steps named
-  tables                     write what is generated from vLLM's own tables (resolver/tables/)
+  tables                     write what is generated: from vLLM's own tables (resolver/tables/), and public/models.json
   steps                      list the steps of `test`
   help                       print this
 ";
