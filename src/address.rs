@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use kv_resolver::catalog::find_gpu;
-use kv_resolver::{CacheDtype, Flag, Value};
+use kv_resolver::release::ReleaseError;
+use kv_resolver::{CacheDtype, Flag, Release, Value};
 
 use crate::asked::{flag_value, pasted_config, pool_bytes};
 use crate::catalog::Catalog;
@@ -14,6 +15,7 @@ mod name {
     pub const MODEL: &str = "model";
     pub const CONFIG: &str = "config";
     pub const RELEASE: &str = "release";
+    pub const COMPARE: &str = "compare";
     pub const GPU: &str = "gpu";
     pub const POOL: &str = "pool_gib";
     pub const USAGE: &str = "usage";
@@ -96,7 +98,11 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
         name::RELEASE => {
             input.release = value
                 .parse()
-                .map_err(|error: kv_resolver::release::ReleaseError| error.to_string())?;
+                .map_err(|error: ReleaseError| error.to_string())?;
+        }
+        name::COMPARE => {
+            let release: Result<Release, ReleaseError> = value.parse();
+            input.compare = Some(release.map_err(|error| error.to_string())?);
         }
         name::GPU => input.gpu = find_gpu(value).ok_or_else(unknown)?,
         name::POOL => {
@@ -183,6 +189,9 @@ pub fn write(input: &Input) -> Written {
     }
     if input.release != default.release {
         put(name::RELEASE, input.release.version());
+    }
+    if let Some(release) = input.compare {
+        put(name::COMPARE, release.version());
     }
     if input.gpu != default.gpu {
         put(name::GPU, input.gpu.key);

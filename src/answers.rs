@@ -3,8 +3,11 @@
 use std::sync::Arc;
 
 use kv_resolver::catalog::{CatalogGpu, GPUS};
+use kv_resolver::diff::{Diff, Standing, across, diff, dtypes};
 use kv_resolver::resolution::BytesPerToken;
-use kv_resolver::{Arch, CacheDtype, Gpu, Outcome, Refusal, Resolution, Stage, StartupError};
+use kv_resolver::{
+    Arch, CacheDtype, Gpu, Outcome, Refusal, Release, Resolution, Stage, StartupError,
+};
 
 use crate::asked::Asked;
 
@@ -255,6 +258,14 @@ impl Grid {
     }
 }
 
+/// What changed in the matrix from another release to the one that is asked.
+pub fn changes(asked: &Asked, from: Release) -> Diff {
+    let base = asked.request(&GPUS[0], CacheDtype::Auto);
+    let gpus: Vec<Gpu> = GPUS.iter().map(CatalogGpu::gpu).collect();
+    let to = asked.release;
+    diff(&base, from, to, &gpus, &dtypes(from, to))
+}
+
 /// The whole answer for the chosen cell.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Answer {
@@ -266,17 +277,20 @@ pub struct Answer {
     pub dtype: CacheDtype,
     /// What vLLM would do.
     pub result: Result<Resolution, StartupError>,
+    /// What every release would do.
+    pub standing: Vec<Standing>,
 }
 
 impl Answer {
     /// Asks the resolver.
     pub fn new(asked: Arc<Asked>, gpu: &'static CatalogGpu, dtype: CacheDtype) -> Self {
-        let result = kv_resolver::resolve(&asked.request(gpu, dtype));
+        let request = asked.request(gpu, dtype);
         Self {
+            result: kv_resolver::resolve(&request),
+            standing: across(&request),
             asked,
             gpu,
             dtype,
-            result,
         }
     }
 

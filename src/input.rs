@@ -29,6 +29,8 @@ pub struct Input {
     pub pasted: Arc<str>,
     /// vLLM's version.
     pub release: Release,
+    /// The release that it is compared with, if one is chosen.
+    pub compare: Option<Release>,
     /// The chosen cell's GPU.
     pub gpu: &'static CatalogGpu,
     /// The chosen cell's `--kv-cache-dtype`.
@@ -56,6 +58,7 @@ impl Default for Input {
             model: default_model(),
             pasted: Arc::from(""),
             release: Release::LATEST,
+            compare: None,
             gpu: find_gpu("h200").unwrap_or(&GPUS[0]),
             dtype: CacheDtype::Auto,
             pool_gib: "40".to_owned(),

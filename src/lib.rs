@@ -54,6 +54,7 @@ pub fn App() -> impl IntoView {
                 <div class=results>
                     <ui::Matrix />
                     <ui::Detail />
+                    <ui::Changes />
                 </div>
             </div>
             <ui::Drop />

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use kv_resolver::diff::Diff;
+
 use crate::address::{self, Written};
-use crate::answers::{Answer, Grid, Matrix};
+use crate::answers::{Answer, Grid, Matrix, changes};
 use crate::asked::{Asked, ModelConfig, pasted_config};
 use crate::catalog::Shelf;
 use crate::input::{Field, Input, ModelChoice};
@@ -34,6 +36,8 @@ pub struct Answers {
     pub grid: Arc<Grid>,
     /// The chosen cell's whole answer.
     pub answer: Arc<Answer>,
+    /// What changed from the release that is compared with, if one is chosen.
+    pub changes: Option<Arc<Diff>>,
 }
 
 /// A config, and what it was read from.
@@ -64,6 +68,7 @@ impl PartialEq for Answers {
         Arc::ptr_eq(&self.asked, &other.asked)
             && Arc::ptr_eq(&self.grid, &other.grid)
             && Arc::ptr_eq(&self.answer, &other.answer)
+            && self.changes.as_ref().map(Arc::as_ptr) == other.changes.as_ref().map(Arc::as_ptr)
     }
 }
 
@@ -158,11 +163,19 @@ impl Answers {
             }
             _ => Arc::new(Answer::new(Arc::clone(&asked), input.gpu, input.dtype)),
         };
+        let known = before.and_then(|before| before.changes.as_ref());
+        let changes = input
+            .compare
+            .map(|from| match known.filter(|known| known.from == from) {
+                Some(known) => Arc::clone(known),
+                None => Arc::new(changes(&asked, from)),
+            });
         Self {
             asked,
             matrix,
             grid,
             answer,
+            changes,
         }
     }
 }

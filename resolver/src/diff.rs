@@ -271,14 +271,7 @@ fn figures(cell: &Cell, other: &Cell) -> Vec<(&'static str, String)> {
         ("fixed_bytes_per_request", bytes(r.fixed_bytes_per_request)),
         ("request_bytes", bytes(r.request_bytes)),
         ("bytes_per_block", bytes(r.bytes_per_block)),
-        (
-            "groups",
-            r.groups
-                .iter()
-                .map(|group| format!("{} × {} B", group.layers, thousands(group.page_size_bytes)))
-                .collect::<Vec<_>>()
-                .join("; "),
-        ),
+        ("groups", groups(r)),
     ];
     if let Some(layout) = r.kv_cache_layout {
         figures.push(("kv_cache_layout", layout.as_str().to_owned()));
@@ -289,6 +282,20 @@ fn figures(cell: &Cell, other: &Cell) -> Vec<(&'static str, String)> {
         figures.push(("printed_concurrency", capacity.printed_concurrency.clone()));
     }
     figures
+}
+
+/// The groups' layers and bytes, largest first: their order is no figure.
+fn groups(resolution: &Resolution) -> String {
+    let mut groups: Vec<(u64, usize)> = resolution
+        .groups
+        .iter()
+        .map(|group| (group.page_size_bytes, group.layers))
+        .collect();
+    groups.sort_unstable_by(|a, b| b.cmp(a));
+    let texts = groups
+        .iter()
+        .map(|(bytes, layers)| format!("{layers} × {} B", thousands(*bytes)));
+    texts.collect::<Vec<_>>().join("; ")
 }
 
 fn fields(before: &Cell, after: &Cell) -> Vec<FieldChange> {

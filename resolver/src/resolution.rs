@@ -64,7 +64,13 @@ impl fmt::Display for BytesPerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.exact() {
             Some(whole) => f.write_str(&thousands(whole)),
-            None => write!(f, "{:.3}", self.as_f64()),
+            None => {
+                let tokens = self.tokens.max(1);
+                let thousandth = u128::from(self.bytes % tokens) * 1000 / u128::from(tokens);
+                let fraction = format!("{thousandth:03}");
+                let whole = thousands(self.bytes / tokens);
+                write!(f, "{whole}.{}", fraction.trim_end_matches('0'))
+            }
         }
     }
 }

@@ -9,13 +9,15 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlElement, MouseEvent};
 
-use super::model_search;
+use super::{model_search, releases};
 use crate::state::State;
 
 /// On a cell: `row-column`.
 pub const CELL: &str = "data-cell";
 /// On a GPU's name: its key.
 pub const GPU: &str = "data-gpu";
+/// On a button: the release to choose.
+pub const RELEASE: &str = "data-release";
 /// On a button: the number of the advice to apply.
 pub const APPLY: &str = "data-apply";
 /// On a button: shows one's own config.json.
@@ -44,6 +46,12 @@ pub fn on_click(state: State, event: &MouseEvent) {
         let numbers = position.and_then(|(row, column)| row.parse().ok().zip(column.parse().ok()));
         if let Some(position) = numbers {
             choose(state, position);
+        }
+    } else if let Some((_, version)) = above(&target, RELEASE) {
+        if let Ok(release) = version.parse() {
+            state.change(|input| input.release = release);
+            // the button is drawn anew
+            request_animation_frame(move || focus(&releases::chip_id(release)));
         }
     } else if let Some((_, index)) = above(&target, APPLY) {
         let answer = state.page.with_untracked(|page| page.answer().cloned());

@@ -10,6 +10,7 @@ use super::clicks::ANSWER_ID;
 use super::figures::{capacity, figures};
 use super::groups::groups;
 use super::refusal::refusal;
+use super::releases::releases;
 use super::slots::slots;
 use super::why::why;
 use crate::answers::Answer;
@@ -44,6 +45,7 @@ fn answer(answer: &Answer) -> String {
          <button type=\"button\" data-copy=\"\">Copy</button></div></div>",
         &[&answer.asked.command(answer.dtype)],
     );
+    releases(&mut html, answer);
     why(&mut html, answer);
     html.into_string()
 }

@@ -1,6 +1,7 @@
 //! The page's components, one a file.
 
 mod block;
+mod changes;
 mod chart;
 mod clicks;
 mod context_length;
@@ -20,10 +21,12 @@ mod model_search;
 mod more_flags;
 mod recognised;
 mod refusal;
+mod releases;
 mod slots;
 mod verdict;
 mod why;
 
+pub use changes::Changes;
 pub use clicks::on_click;
 pub use controls::Controls;
 pub use detail::Detail;

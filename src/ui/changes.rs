@@ -1,0 +1,190 @@
+//! What changed from another release, over the whole matrix.
+
+use kv_resolver::catalog::GPUS;
+use kv_resolver::diff::{Change, Diff, FieldChange, StepChange, Weight};
+use kv_resolver::{Outcome, Release};
+use leptos::prelude::*;
+
+use super::field::{Choices, SelectField};
+use super::releases::label;
+use crate::markup::Markup;
+use crate::state::state;
+use crate::text;
+
+/// A release to compare with, and what changed since or before.
+#[component]
+pub fn Changes() -> impl IntoView {
+    let state = state();
+    let releases = Release::ALL.map(|release| (release.version(), release.version()));
+    let choices = Choices::new([("", "no other release")].into_iter().chain(releases));
+    let html = state.shown(|page| {
+        let mut html = Markup::new();
+        let diff = page
+            .answers
+            .as_ref()
+            .and_then(|answers| answers.changes.as_ref());
+        if let Some(diff) = diff {
+            changes(&mut html, diff);
+        }
+        html.into_string()
+    });
+    let compared = state.entered(|input| {
+        let compare = input.compare.map(Release::version);
+        compare.unwrap_or_default().to_owned()
+    });
+    view! {
+        <section class="changes" aria-labelledby="changes-title">
+            <h2 id="changes-title">"What changed between releases"</h2>
+            <SelectField
+                id="field-compare".to_owned()
+                label="Compare with vLLM"
+                hint="every cell of the matrix, in both releases"
+                choices=choices
+                value=compared
+                on_choose=Box::new(move |version| {
+                    state.change(|input| input.compare = version.parse().ok());
+                })
+            />
+            <div class="changes-body" aria-live="polite" inner_html=html></div>
+        </section>
+    }
+}
+
+fn changes(html: &mut Markup, diff: &Diff) {
+    let changed: usize = diff.changes.iter().map(|change| change.cells.len()).sum();
+    html.add(
+        "<p class=\"hint\">From vLLM <b>{}</b> to <b>{}</b>, {} of {} cells answer otherwise",
+        &[
+            diff.from.version(),
+            diff.to.version(),
+            &text::number(changed as u64),
+            &text::number(diff.cells as u64),
+        ],
+    );
+    match diff.changes.len() {
+        0 => html.add(".</p>", &[]),
+        1 => html.add(", all in one way.</p>", &[]),
+        ways => html.add(", in {} ways.</p>", &[&ways.to_string()]),
+    };
+    let (in_words, others): (Vec<&Change>, Vec<&Change>) = diff
+        .changes
+        .iter()
+        .partition(|change| change.weight == Weight::Words);
+    for change in others {
+        one(html, diff, change);
+    }
+    if !in_words.is_empty() {
+        html.add(
+            "<details class=\"change\"><summary>Refused in both, in other words: {}</summary>",
+            &[&text::counted(in_words.len() as u64, "way")],
+        );
+        for change in in_words {
+            one(html, diff, change);
+        }
+        html.add("</details>", &[]);
+    }
+}
+
+fn one(html: &mut Markup, diff: &Diff, change: &Change) {
+    html.add("<article class=\"change\"><h3>", &[]);
+    match change.weight {
+        Weight::Outcome => {
+            badge(html, change.from);
+            html.add(" <span class=\"arrow\">→</span> ", &[]);
+            badge(html, change.to);
+        }
+        Weight::Bytes => {
+            html.add("Starts in both, with other bytes", &[]);
+        }
+        Weight::Words => {
+            badge(html, change.to);
+            html.add(" in both, in other words", &[]);
+        }
+    }
+    html.add("</h3><p class=\"cells\">{}</p>", &[&cells(change)]);
+    fields(html, diff, &change.fields);
+    if change.weight != Weight::Words {
+        why(html, diff, &change.why);
+    }
+    html.add("</article>", &[]);
+}
+
+fn badge(html: &mut Markup, outcome: Outcome) {
+    html.add(
+        "<span class=\"badge {}\"><i aria-hidden=\"true\">{}</i>{}</span>",
+        &[
+            text::outcome_class(outcome),
+            text::glyph(outcome),
+            outcome.as_str(),
+        ],
+    );
+}
+
+/// `auto, fp8 on every GPU; fp8 on GB10`
+fn cells(change: &Change) -> String {
+    let mut lots: Vec<(Vec<usize>, Vec<&str>)> = Vec::new();
+    for (_, dtype) in &change.cells {
+        if lots
+            .iter()
+            .any(|(_, dtypes)| dtypes.contains(&dtype.as_str()))
+        {
+            continue;
+        }
+        let of_dtype = change.cells.iter().filter(|(_, other)| other == dtype);
+        let mut gpus: Vec<usize> = of_dtype.map(|(gpu, _)| *gpu).collect();
+        gpus.sort_unstable();
+        match lots.iter_mut().find(|(other, _)| *other == gpus) {
+            Some((_, dtypes)) => dtypes.push(dtype.as_str()),
+            None => lots.push((gpus, vec![dtype.as_str()])),
+        }
+    }
+    let lot = |(gpus, dtypes): &(Vec<usize>, Vec<&str>)| {
+        let on = if gpus.len() == GPUS.len() {
+            "every GPU".to_owned()
+        } else {
+            let labels = gpus.iter().filter_map(|gpu| GPUS.get(*gpu));
+            labels.map(|gpu| gpu.label).collect::<Vec<_>>().join(", ")
+        };
+        format!("{} on {on}", dtypes.join(", "))
+    };
+    lots.iter().map(lot).collect::<Vec<_>>().join("; ")
+}
+
+fn fields(html: &mut Markup, diff: &Diff, fields: &[FieldChange]) {
+    html.add(
+        "<table><thead><tr><td></td><th scope=\"col\">{}</th><th scope=\"col\">{}</th></tr></thead><tbody>",
+        &[diff.from.version(), diff.to.version()],
+    );
+    for field in fields {
+        let side = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
+        // beside an error its class says nothing that the text does not
+        if field.field == "error_type" && (field.from.is_none() || field.to.is_none()) {
+            continue;
+        }
+        html.add(
+            "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
+            &[label(field.field), &side(&field.from), &side(&field.to)],
+        );
+    }
+    html.add("</tbody></table>", &[]);
+}
+
+fn why(html: &mut Markup, diff: &Diff, why: &[StepChange]) {
+    html.add("<details><summary>Why</summary><ol>", &[]);
+    for change in why {
+        for (release, step) in [(diff.from, &change.from), (diff.to, &change.to)] {
+            if let Some(step) = step {
+                html.add(
+                    "<li><b>{}</b> {}<small><code>{}</code> · <code>{}</code></small></li>",
+                    &[
+                        release.version(),
+                        &step.decided,
+                        step.rule.function,
+                        step.rule.file,
+                    ],
+                );
+            }
+        }
+    }
+    html.add("</ol></details>", &[]);
+}
