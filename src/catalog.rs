@@ -114,7 +114,7 @@ impl PartialEq for Shelf {
 }
 
 #[cfg(test)]
-#[allow(missing_docs)] // shared by the other tests
+#[allow(missing_docs, clippy::missing_panics_doc)] // shared by the other tests
 pub mod tests {
     use super::*;
     use kv_resolver::catalog::MODELS;
