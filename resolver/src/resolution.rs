@@ -62,16 +62,14 @@ impl BytesPerToken {
 
 impl fmt::Display for BytesPerToken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.exact() {
-            Some(whole) => f.write_str(&thousands(whole)),
-            None => {
-                let tokens = self.tokens.max(1);
-                let thousandth = u128::from(self.bytes % tokens) * 1000 / u128::from(tokens);
-                let fraction = format!("{thousandth:03}");
-                let whole = thousands(self.bytes / tokens);
-                write!(f, "{whole}.{}", fraction.trim_end_matches('0'))
-            }
+        let tokens = self.tokens.max(1);
+        f.write_str(&thousands(self.bytes / tokens))?;
+        let thousandth = u128::from(self.bytes % tokens) * 1000 / u128::from(tokens);
+        if thousandth > 0 {
+            let fraction = format!("{thousandth:03}");
+            write!(f, ".{}", fraction.trim_end_matches('0'))?;
         }
+        Ok(())
     }
 }
 
