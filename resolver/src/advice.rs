@@ -1,6 +1,6 @@
 //! What to change: only what has been tried on the same request and works.
 
-use crate::dtype::CacheDtype;
+use crate::dtype::{CacheDtype, KvQuantMode};
 use crate::error::{Advice, Outcome, Refusal, Stage};
 use crate::flag::Flag;
 use crate::gpu::Arch;
@@ -8,8 +8,8 @@ use crate::request::Request;
 use crate::resolution::Resolution;
 use crate::resolve::resolve_quietly;
 
-/// Spellings to suggest, plainest first.
-const DTYPES: [CacheDtype; 2] = [CacheDtype::Auto, CacheDtype::Fp8];
+/// Spellings to suggest, plainest first; `auto` may be what the checkpoint says.
+const DTYPES: [CacheDtype; 3] = [CacheDtype::Auto, CacheDtype::Fp8, CacheDtype::Bfloat16];
 
 /// Tries changes and keeps what works.
 pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
@@ -37,34 +37,61 @@ pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
         Refusal::RequestDoesNotFit {
             estimated_max_len, ..
         } => shorter(request, *estimated_max_len, &mut advice),
-        Refusal::Raised { stage, .. } => {
-            if *stage == Stage::Plan {
-                without(request, Flag::BlockSize, &mut advice);
-            }
-            if *stage == Stage::Config || *stage == Stage::Args {
-                if request.args.kv_cache_dtype.is_some() {
-                    dtypes(request, &mut advice);
-                }
-                for flag in [
-                    Flag::AttentionBackend,
-                    Flag::MaxModelLen,
-                    Flag::BlockSize,
-                    Flag::GpuMemoryUtilization,
-                    Flag::MaxNumSeqs,
-                    Flag::MaxNumBatchedTokens,
-                    Flag::DecodeContextParallelSize,
-                ] {
-                    if advice.is_empty() {
-                        without(request, flag, &mut advice);
-                    }
-                }
-            }
-            if advice.is_empty() {
-                tensor_parallel(request, &mut advice);
-            }
-        }
+        Refusal::Raised { stage, .. } => match stage {
+            Stage::Args | Stage::Config | Stage::Unmodelled => configuration(request, &mut advice),
+            Stage::Model | Stage::Specs | Stage::Plan => layers(request, &mut advice),
+        },
     }
     advice
+}
+
+/// Against what the configuration's checks refuse: the first change that helps.
+fn configuration(request: &Request, advice: &mut Vec<Advice>) {
+    trust(request, advice);
+    if request.args.kv_cache_dtype.is_some() {
+        dtypes(request, advice);
+    }
+    for flag in [
+        Flag::AttentionBackend,
+        Flag::MaxModelLen,
+        Flag::BlockSize,
+        Flag::GpuMemoryUtilization,
+        Flag::MaxNumSeqs,
+        Flag::MaxNumBatchedTokens,
+        Flag::DecodeContextParallelSize,
+    ] {
+        if advice.is_empty() {
+            without(request, flag, advice);
+        }
+    }
+    if advice.is_empty() {
+        tensor_parallel(request, advice);
+    }
+}
+
+/// Against what the layers refuse, such as a cache that no backend takes: each
+/// change of one flag that helps; where none does, of the fewest together.
+fn layers(request: &Request, advice: &mut Vec<Advice>) {
+    dtypes(request, advice);
+    for flag in [
+        Flag::AttentionBackend,
+        Flag::BlockSize,
+        Flag::DecodeContextParallelSize,
+        Flag::Dtype,
+        Flag::KvCacheDtypeSkipLayers,
+        Flag::DisableHybridKvCacheManager,
+        Flag::MambaCacheDtype,
+        Flag::MambaSsmCacheDtype,
+    ] {
+        without(request, flag, advice);
+    }
+    without_layout(request, advice);
+    if advice.is_empty() {
+        without_several(request, advice);
+    }
+    if advice.is_empty() {
+        tensor_parallel(request, advice);
+    }
 }
 
 /// The answer with some flags changed, if it starts and is known to.
@@ -79,24 +106,30 @@ fn attempt(request: &Request, change: impl FnOnce(&mut Request)) -> Option<Resol
         .filter(|resolution| resolution.outcome != Outcome::Unverified)
 }
 
+/// The first spelling that starts; where it keeps the model's own dtype, `fp8`
+/// too.
 fn dtypes(request: &Request, advice: &mut Vec<Advice>) {
     for dtype in DTYPES {
         let found = attempt(request, |changed| {
             changed.args.kv_cache_dtype = Some(dtype.as_str().to_owned());
         });
-        if let Some(resolution) = found {
-            let becomes = if resolution.cache_dtype == dtype {
-                "works".to_owned()
-            } else {
-                format!("becomes {}", resolution.cache_dtype)
-            };
-            advice.push(Advice {
-                text: format!(
-                    "--kv-cache-dtype {dtype} {becomes} on this GPU, at {} B for each further token.",
-                    resolution.marginal_bytes_per_token
-                ),
-                set: vec![(Flag::KvCacheDtype.name(), dtype.as_str().to_owned())],
-            });
+        let Some(resolution) = found else {
+            continue;
+        };
+        let becomes = if resolution.cache_dtype == dtype {
+            "works".to_owned()
+        } else {
+            format!("becomes {}", resolution.cache_dtype)
+        };
+        advice.push(Advice {
+            text: format!(
+                "--kv-cache-dtype {dtype} {becomes} on this GPU, at {} B for each further token.",
+                resolution.marginal_bytes_per_token
+            ),
+            set: vec![(Flag::KvCacheDtype.name(), dtype.as_str().to_owned())],
+        });
+        let is_plain = resolution.cache_dtype.quant_mode() == KvQuantMode::None;
+        if dtype != CacheDtype::Auto || !is_plain {
             return;
         }
     }
@@ -156,6 +189,69 @@ fn without(request: &Request, flag: Flag, advice: &mut Vec<Advice>) {
             set: vec![(flag.name(), String::new())],
         });
     }
+}
+
+/// The same request with the user's word for the repository's code.
+fn trust(request: &Request, advice: &mut Vec<Advice>) {
+    let flag = Flag::TrustRemoteCode;
+    let found = attempt(request, |changed| {
+        changed.args.trust_remote_code = Some(true);
+    });
+    if found.is_some() {
+        advice.push(Advice {
+            text: format!(
+                "{} lets vLLM run the code of the model's repository, which its configuration \
+                 needs; read it first.",
+                flag.option()
+            ),
+            set: vec![(flag.name(), "true".to_owned())],
+        });
+    }
+}
+
+/// The same request with the layout left to vLLM.
+fn without_layout(request: &Request, advice: &mut Vec<Advice>) {
+    if attempt(request, |changed| changed.env.kv_cache_layout = None).is_some() {
+        advice.push(Advice {
+            text: "Leave VLLM_KV_CACHE_LAYOUT unset.".to_owned(),
+            set: Vec::new(),
+        });
+    }
+}
+
+/// The same request without the fewest of the flags that choose the backend.
+fn without_several(request: &Request, advice: &mut Vec<Advice>) {
+    let starts = |flags: &[Flag]| {
+        let found = attempt(request, |changed| {
+            for flag in flags {
+                changed.args.clear(*flag);
+            }
+        });
+        found.is_some()
+    };
+    let mut dropped = vec![
+        Flag::KvCacheDtype,
+        Flag::AttentionBackend,
+        Flag::BlockSize,
+        Flag::DecodeContextParallelSize,
+    ];
+    if !starts(&dropped) {
+        return;
+    }
+    for flag in dropped.clone() {
+        let fewer: Vec<Flag> = dropped.iter().copied().filter(|f| *f != flag).collect();
+        if starts(&fewer) {
+            dropped = fewer;
+        }
+    }
+    let names: Vec<String> = dropped.iter().map(|flag| flag.option()).collect();
+    advice.push(Advice {
+        text: format!("Leave {} out.", names.join(" and ")),
+        set: dropped
+            .iter()
+            .map(|flag| (flag.name(), String::new()))
+            .collect(),
+    });
 }
 
 fn shorter(request: &Request, longest: u64, advice: &mut Vec<Advice>) {

@@ -33,6 +33,7 @@ pub struct EngineArgs {
     pub mamba_ssm_cache_dtype: Option<String>,
     pub mamba_cache_mode: Option<String>,
     pub disable_sliding_window: Option<bool>,
+    pub trust_remote_code: Option<bool>,
     /// Flags that were passed and have no rule here, by name.
     pub unmodelled: Vec<String>,
     /// Values that are not of their flag's type, for vLLM's own message.
@@ -79,6 +80,7 @@ impl EngineArgs {
             | Flag::AsyncScheduling
             | Flag::EnforceEager
             | Flag::DisableSlidingWindow
+            | Flag::TrustRemoteCode
             | Flag::DisableHybridKvCacheManager => {
                 let on = self.lax(flag, value, lax_bool(value))?;
                 if let Some(slot) = self.bool_slot(flag) {
@@ -167,6 +169,7 @@ impl EngineArgs {
             Flag::EnforceEager => Some(&mut self.enforce_eager),
             Flag::DisableHybridKvCacheManager => Some(&mut self.disable_hybrid_kv_cache_manager),
             Flag::DisableSlidingWindow => Some(&mut self.disable_sliding_window),
+            Flag::TrustRemoteCode => Some(&mut self.trust_remote_code),
             _ => None,
         }
     }
@@ -233,13 +236,12 @@ impl EngineArgs {
 }
 
 /// Flags of `EngineArgs` that no decision about the KV cache looks at.
-const UNTOUCHING_FLAGS: [&str; 16] = [
+const UNTOUCHING_FLAGS: [&str; 15] = [
     "model",
     "served_model_name",
     "tokenizer",
     "tokenizer_mode",
     "skip_tokenizer_init",
-    "trust_remote_code",
     "allowed_local_media_path",
     "download_dir",
     "load_format",

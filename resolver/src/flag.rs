@@ -55,11 +55,12 @@ pub enum Flag {
     MambaSsmCacheDtype,
     MambaCacheMode,
     DisableSlidingWindow,
+    TrustRemoteCode,
 }
 
 impl Flag {
     /// Every modelled flag.
-    pub const ALL: [Self; 24] = [
+    pub const ALL: [Self; 25] = [
         Self::KvCacheDtype,
         Self::TensorParallelSize,
         Self::DataParallelSize,
@@ -84,6 +85,7 @@ impl Flag {
         Self::MambaSsmCacheDtype,
         Self::MambaCacheMode,
         Self::DisableSlidingWindow,
+        Self::TrustRemoteCode,
     ];
 
     /// The name in `EngineArgs`.
@@ -113,6 +115,7 @@ impl Flag {
             Self::MambaSsmCacheDtype => "mamba_ssm_cache_dtype",
             Self::MambaCacheMode => "mamba_cache_mode",
             Self::DisableSlidingWindow => "disable_sliding_window",
+            Self::TrustRemoteCode => "trust_remote_code",
         }
     }
 
@@ -147,6 +150,7 @@ impl Flag {
             | Self::AsyncScheduling
             | Self::EnforceEager
             | Self::DisableSlidingWindow
+            | Self::TrustRemoteCode
             | Self::DisableHybridKvCacheManager => FlagKind::Bool,
         }
     }
@@ -177,6 +181,7 @@ impl Flag {
             | Self::MambaCacheDtype
             | Self::MambaSsmCacheDtype
             | Self::DisableSlidingWindow
+            | Self::TrustRemoteCode
             | Self::Dtype => false,
         }
     }
@@ -210,6 +215,7 @@ impl Flag {
             Self::MambaSsmCacheDtype => "data type of their recurrent states alone",
             Self::MambaCacheMode => "no longer read by vLLM",
             Self::DisableSlidingWindow => "no windows, and requests no longer than one",
+            Self::TrustRemoteCode => "run code of the model's own repository",
         }
     }
 

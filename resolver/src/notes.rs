@@ -257,6 +257,13 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
         Refusal::Raised { stage, message, .. } if message.is_empty() => {
             ("bare-assertion", bare_assertion(*stage, request.release))
         }
+        Refusal::Raised { message, .. } if message.starts_with("The repository <model>") => (
+            "own-code",
+            "config.json names a class that the model's repository brings as Python code \
+             (auto_map), and neither vLLM nor transformers has one of its own. Where the text says \
+             <model>, vLLM prints the name or path that it was given."
+                .to_owned(),
+        ),
         Refusal::Raised {
             stage: Stage::Args, ..
         } => (

@@ -136,21 +136,20 @@ pub(crate) fn lax_float(value: &Value) -> Result<f64, TypeProblem> {
 /// A `bool` field.
 pub(crate) fn lax_bool(value: &Value) -> Result<bool, TypeProblem> {
     let word = match value {
-        Value::Bool(on) => return Ok(*on),
-        Value::Integer(number) => number.to_string(),
-        Value::Float(_) => value.as_integer().unwrap_or(-1).to_string(),
-        Value::String(text) => text.to_ascii_lowercase(),
-        Value::Null | Value::Array(_) | Value::Object(_) => {
-            return problem("Input should be a valid boolean", "bool_type");
-        }
+        Value::Bool(on) => Some(on.to_string()),
+        // a fraction is no number here
+        Value::Integer(_) | Value::Float(_) => value.as_integer().map(|number| number.to_string()),
+        Value::String(text) => Some(text.to_ascii_lowercase()),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
     };
-    match word.as_str() {
-        "1" | "on" | "t" | "true" | "y" | "yes" => Ok(true),
-        "0" | "off" | "f" | "false" | "n" | "no" => Ok(false),
-        _ => problem(
+    match word.as_deref() {
+        Some("1" | "on" | "t" | "true" | "y" | "yes") => Ok(true),
+        Some("0" | "off" | "f" | "false" | "n" | "no") => Ok(false),
+        Some(_) => problem(
             "Input should be a valid boolean, unable to interpret input",
             "bool_parsing",
         ),
+        None => problem("Input should be a valid boolean", "bool_type"),
     }
 }
 

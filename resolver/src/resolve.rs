@@ -62,8 +62,10 @@ fn run(
         ModelError::UnknownToTransformers(_) => {
             Refusal::raised(Stage::Config, "ValidationError", error.to_string())
         }
+        ModelError::UnknownToVllm(name) => config::unknown_architecture(&name, request.release),
         other => Refusal::not_modelled(other.to_string()),
     })?;
+    config::own_code(&request.args, &model.common)?;
     let arch = arch(request)?;
     let config = config::build(request, &model, trace)?;
     match &model.kind {

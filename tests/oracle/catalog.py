@@ -30,6 +30,7 @@ full_attention_interval linear_num_key_heads linear_num_value_heads linear_key_h
 linear_conv_kernel_dim mamba_ssm_dtype hybrid_override_pattern layers_block_type mamba_num_heads mamba_head_dim
 n_groups ssm_state_size conv_kernel mamba_ssm_cache_dtype linear_attn_config
 original_max_position_embeddings vocab_size intermediate_size first_k_dense_replace n_shared_experts vision_config
+block_configs
 """.split()
 QUANTISATION = ["quant_method", "kv_cache_scheme", "kv_cache_quant_algo", "weight_block_size", "producer"]
 INNER = ["quant_algo", "modelopt_quant_config", "kv_cache_scheme", "kv_cache_quant_algo"]
@@ -40,6 +41,8 @@ VISION = ["num_heads", "hidden_size", "vt_num_attention_heads", "vt_intermediate
 NULLS = ["attention_chunk_size", "sliding_window", "num_key_value_heads", "head_dim"]
 SCHEME = ["type", "dynamic", "num_bits"]
 ROPE = ["type", "rope_type", "factor", "original_max_position_embeddings"]
+# of a block of Llama Nemotron
+BLOCK = ["no_op", "replace_with_linear", "n_heads_in_group"]
 LINEAR = ["kda_layers", "num_heads", "head_dim", "short_conv_kernel_size"]
 
 
@@ -67,6 +70,10 @@ def reduce(config):
             small[name] = rope(small[name])
     if "linear_attn_config" in small:
         small["linear_attn_config"] = keep(small["linear_attn_config"], LINEAR)
+    if "block_configs" in small:
+        attention = [block["attention"] for block in small["block_configs"]]
+        small["block_configs"] = [{"attention": {k: v for k, v in keep(one, BLOCK).items() if v is not False}}
+                                  for one in attention]
     if "quantization_config" in small:
         whole = small["quantization_config"]
         quantisation = keep(whole, QUANTISATION)

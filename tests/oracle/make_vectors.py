@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_vectors.py --venv DIR --stub DIR [--releases DIR] [--oracle FILE] [--models DIR] [--out FILE] [CASES.jsonl]
+"""make_vectors.py --venv DIR --stub DIR [--releases DIR] [--oracle FILE] [--models DIR] [--code DIR] [--out FILE] [CASES.jsonl]
 
 Asks vLLM itself (through shared/oracle/vllm_oracle.py) and writes vectors of the shared form, one
 {"case": ..., "result": ...} a line. Never needed by the tests; it is how the vectors in tests/vectors/ are made.
@@ -8,6 +8,8 @@ A case names its model by id ("deepseek-ai/DeepSeek-V4-Flash", a file of tests/m
 holds "hf_config", and may name its "release" (default 0.33.0, the one installed in the venv; any other is taken from
 RELEASES/v<release>, an unpacked wheel put in PYTHONPATH). Cases are run release by release and compute capability
 by compute capability, one process at a time, and written in their original order as soon as that order allows.
+A model whose configuration is code of its own repository (config.json: auto_map) needs that code: --code names a
+folder with a folder of each such model, named as its config.json is, that holds the repository's Python files.
 A vector file is itself a file of cases: its results are asked for anew.
 """
 import argparse
@@ -15,6 +17,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -101,12 +104,21 @@ def run(options, release, cases):
         if not options.releases:
             sys.exit(f"--releases: where is the unpacked wheel of {release}?")
         env["PYTHONPATH"] = os.path.join(options.releases, "v" + release)
-    lines = []
+    lines, folders = [], []
     for number, case in enumerate(cases):
         case = dict(case, id=str(number))
         if "model" in case:
-            path = os.path.join(options.models, case.pop("model").replace("/", "--", 1) + ".json")
-            case["hf_config"] = json.load(open(path))
+            name = case.pop("model").replace("/", "--", 1)
+            path = os.path.join(options.models, name + ".json")
+            code = os.path.join(options.code or "", name)
+            if options.code and os.path.isdir(code):
+                folders.append(tempfile.TemporaryDirectory())
+                case["model"] = folders[-1].name
+                shutil.copy(path, os.path.join(case["model"], "config.json"))
+                for file in pathlib.Path(code).glob("*.py"):
+                    shutil.copy(file, case["model"])
+            else:
+                case["hf_config"] = json.load(open(path))
         lines.append(json.dumps(case))
     command = [os.path.join(options.venv, "bin", "python"), options.oracle]
     # vLLM's log: what stderr holds by the time a case's answer is out belongs to that case.
@@ -127,6 +139,8 @@ def run(options, release, cases):
                     print(f"==== {case['id']}", *result["log"], sep="\n", file=f)
             yield result
         process.wait()
+    for folder in folders:
+        folder.cleanup()
 
 
 def main():
@@ -135,6 +149,7 @@ def main():
     p.add_argument("--stub", required=True, help="the folder that make_stub.sh made")
     p.add_argument("--releases", help="the folder of unpacked wheels, v<release>/")
     p.add_argument("--models", default=ROOT / "tests/models")
+    p.add_argument("--code", help="the folder of model repositories' own code")
     p.add_argument("--oracle", default=ROOT.parent / "shared/oracle/vllm_oracle.py")
     p.add_argument("--preimport", default=PREIMPORT, help="modules to import before the cases fork")
     p.add_argument("--log", help="append vLLM's own log here, case by case")

@@ -254,14 +254,15 @@ mod tests {
 
     #[test]
     fn a_switch_without_a_rule_takes_no_flag_for_its_value() {
-        let given = "show meta/x --gpu h200 --trust-remote-code --kv-cache-dtype=fp8 \
-                     --no-skip-tokenizer-init --no-enable-log-requests --json --port 8000 -ep \
+        let given = "show meta/x --gpu h200 --enable-lora --kv-cache-dtype=fp8 \
+                     --trust-remote-code --no-skip-tokenizer-init --no-enable-log-requests --json --port 8000 -ep \
                      --kv-cache-dtype-skip-layers 0 1";
         let matches = show()
             .try_get_matches_from(normalise(given.split_whitespace().map(OsString::from)))
             .unwrap();
         let text = |name: &str| matches.get_one::<String>(name).map(String::as_str);
-        assert_eq!(text("trust_remote_code"), Some("true"));
+        assert_eq!(text("enable_lora"), Some("true"));
+        assert!(matches.get_flag("trust_remote_code"));
         assert_eq!(text("skip_tokenizer_init"), Some("false"));
         assert_eq!(text("kv_cache_dtype"), Some("fp8"));
         assert_eq!(text("model-tag"), Some("meta/x"));

@@ -86,6 +86,7 @@ const MODEL_DTYPES: [&str; 6] = ["auto", "half", "float16", "bfloat16", "float",
 /// config.json.
 pub(crate) fn model_fields(args: &EngineArgs) -> Result<(), Box<Refusal>> {
     let fields = [
+        Flag::TrustRemoteCode,
         Flag::Dtype,
         Flag::MaxModelLen,
         Flag::EnforceEager,
@@ -105,6 +106,21 @@ pub(crate) fn model_fields(args: &EngineArgs) -> Result<(), Box<Refusal>> {
         Flag::MaxModelLen => at_least(errors, flag.name(), args.max_model_len, -1),
         _ => {}
     })
+}
+
+/// Code of the model's repository is run only where the user says so; vLLM then
+/// names the repository, which is not known here. Mirrors transformers'
+/// `dynamic_module_utils.py` `resolve_trust_remote_code`.
+pub(crate) fn own_code(args: &EngineArgs, model: &Common) -> Result<(), Box<Refusal>> {
+    if !model.own_code || args.trust_remote_code == Some(true) {
+        return Ok(());
+    }
+    Err(invalid(
+        "The repository <model> contains custom code which must be executed to correctly load the \
+         model. You can inspect the repository content at https://hf.co/<model> .\n You can \
+         inspect the repository content at https://hf.co/<model>.\nPlease pass the argument \
+         `trust_remote_code=True` to allow custom code to be run.",
+    ))
 }
 
 /// `--dtype`, or the model's own; float32 is run as bfloat16 unless asked for.

@@ -2,13 +2,15 @@
 //! own order. Mirrors `vllm/engine/arg_utils.py` `EngineArgs.create_engine_config`
 //! and the classes under `vllm/config/`.
 
+mod architectures;
 mod batch;
 mod checks;
 mod length;
 mod parallel;
 
-pub(crate) use checks::model_fields;
+pub(crate) use architectures::unknown_architecture;
 pub use checks::{ModelDtype, StateDtype};
+pub(crate) use checks::{model_fields, own_code};
 
 use crate::args::EngineArgs;
 use crate::backend::AttentionBackend;

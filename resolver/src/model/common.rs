@@ -42,6 +42,9 @@ pub struct Common {
     pub auto_cache_dtype: AutoCacheDtype,
     /// `quantization_config.quant_method`
     pub quant_method: Option<String>,
+    /// Whether the configuration's class is the model repository's own code,
+    /// which neither vLLM nor transformers has.
+    pub own_code: bool,
 }
 
 /// What the checkpoint makes of `auto`.

@@ -21,7 +21,7 @@ pub use modelled::MODELLED;
 
 use crate::value::Value;
 use decoder::LayerKind;
-use families::{MOST_LAYERS, MOST_WIDTH, dense, linear, mla, windows};
+use families::{MOST_LAYERS, MOST_WIDTH, dense, linear, mla, nas, windows};
 use fields::{integer, text};
 
 /// A model as the KV cache sees it.
@@ -72,6 +72,10 @@ pub enum ModelError {
          source with the command `pip install git+https://github.com/huggingface/transformers.git`"
     )]
     UnknownToTransformers(String),
+    /// vLLM's registry has no such architecture, so it refuses the file; the
+    /// text names all that a release has.
+    #[error("vLLM's registry of models has no {0}")]
+    UnknownToVllm(String),
     /// A field is absent.
     #[error(
         "config.json has no `{0}`; its value would be transformers' default, which KV Explorer does not guess"
@@ -120,6 +124,10 @@ impl Model {
             (_, "deepseek_ref") | ("MiMoForCausalLM", "mimo") => {
                 return Err(ModelError::UnknownToTransformers(clip(model_type)));
             }
+            // the name in one of Step 3.7's checkpoints
+            ("Step3p7FlashForCausalLM", "step3p7") => {
+                return Err(ModelError::UnknownToVllm(clip(architecture)));
+            }
             ("DeepseekV4ForCausalLM", "deepseek_v4") => {
                 Kind::DeepseekV4(DeepseekV4::from_config(config)?)
             }
@@ -143,6 +151,7 @@ impl Model {
             | ("Qwen3VLMoeForConditionalGeneration", "qwen3_vl_moe") => {
                 Kind::Decoder(dense::decoder(language, inner, defaults)?)
             }
+            ("DeciLMForCausalLM", "nemotron-nas") => Kind::Decoder(nas::nemotron(config)?),
             ("GptOssForCausalLM", "gpt_oss") => Kind::Decoder(windows::gpt_oss(config)?),
             ("Gemma4ForConditionalGeneration", "gemma4") => {
                 Kind::Decoder(windows::gemma4(language)?)
@@ -219,7 +228,12 @@ fn facts(
                 .iter()
                 .any(|layer| matches!(layer.kind, LayerKind::Linear(_)));
             let widest = attention.clone().map(|attention| attention.head_dim).max();
-            let heads = attention.map(|attention| attention.kv_heads).max();
+            let mut heads = attention.map(|attention| attention.kv_heads);
+            let heads = match model_type {
+                // `NemotronNasModelArchConfigConvertor` takes the first layer's
+                "nemotron-nas" => heads.next(),
+                _ => heads.max(),
+            };
             match decoder.mla {
                 Some(dims) => (dims.row(), 1, true, is_hybrid, count.max().unwrap_or(0)),
                 None => (
@@ -252,6 +266,7 @@ fn facts(
         dtype: common::dtype(config)?,
         auto_cache_dtype: common::auto_cache_dtype(config)?,
         quant_method: common::quant_method(config)?,
+        own_code: model_type == "nemotron-nas",
     })
 }
 

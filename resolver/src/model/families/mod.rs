@@ -3,6 +3,7 @@
 pub(super) mod dense;
 pub(super) mod linear;
 pub(super) mod mla;
+pub(super) mod nas;
 pub(super) mod windows;
 
 /// Decoder layers beyond any model.
