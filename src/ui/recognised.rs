@@ -29,17 +29,25 @@ fn markup(found: &Recognition) -> String {
             html.add("<p>{}</p>", &[layers]);
         }
         Err(error) => {
-            html.add("<p class=\"no-rule\"><b>Not modelled.</b> ", &[]);
+            html.add("<p class=\"no-rule\"><b>", &[]);
             match error {
-                ModelError::Family { .. } => near(&mut html, &found.nearest),
+                ModelError::Family { .. } => {
+                    html.add("Not modelled.</b> ", &[]);
+                    near(&mut html, &found.nearest);
+                }
+                ModelError::UnknownToTransformers(_) | ModelError::UnknownToVllm(_) => {
+                    html.add(
+                        "Unknown to vLLM 0.33.0.</b> The answer says how it stops.</p>",
+                        &[],
+                    );
+                }
                 ModelError::NotAnObject(_)
                 | ModelError::NoArchitecture
-                | ModelError::UnknownToTransformers(_)
                 | ModelError::Missing(_)
                 | ModelError::WrongType { .. }
                 | ModelError::OutOfRange { .. }
                 | ModelError::Unmodelled(_) => {
-                    html.add("The answer says why.</p>", &[]);
+                    html.add("Not modelled.</b> The answer says why.</p>", &[]);
                 }
             }
         }
