@@ -63,6 +63,14 @@ pub(crate) fn on_deepseek_v4(
             ),
         ));
     }
+    if !config.skip_layers.is_empty() {
+        notes.push(Note::new(
+            "skip-layers-unread",
+            "DeepSeek V4's layers do not read kv_cache_dtype_skip_layers: none stays unquantised. \
+             It can only raise a small block size."
+                .to_owned(),
+        ));
+    }
     if config.model_dtype != ModelDtype::Bfloat16 {
         concerns = true;
         notes.push(Note::new(

@@ -89,7 +89,7 @@ fn deepseek_v4(
         dsv4_backend::select(config, model, arch, capability, profile, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
     expert_width(config, model)?;
-    let block_size = block_size(config, implementation, profile, trace)?;
+    let block_size = block_size(config, model, implementation, resolved, profile, trace)?;
     let layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
     let mut backends = vec![
         "CompressorBackend",
@@ -301,26 +301,15 @@ fn pool_bytes(request: &Request) -> Option<u64> {
     })
 }
 
-/// Flags whose rules are of other families' layers.
+/// A flag whose rules are of other families' layers.
 fn flags_of_other_families(request: &Request) -> Result<(), Box<Refusal>> {
-    let args = &request.args;
-    let skips = args.kv_cache_dtype_skip_layers.as_ref();
-    let asked = [
-        (
-            Flag::KvCacheDtypeSkipLayers,
-            skips.is_some_and(|layers| !layers.is_empty()),
-        ),
-        (
-            Flag::DisableSlidingWindow,
-            args.disable_sliding_window == Some(true),
-        ),
-    ];
-    match asked.iter().find(|(_, asked)| *asked) {
-        None => Ok(()),
-        Some((flag, _)) => Err(Refusal::not_modelled(format!(
-            "{flag} on DeepSeek V4 is not modelled yet"
-        ))),
+    if request.args.disable_sliding_window != Some(true) {
+        return Ok(());
     }
+    Err(Refusal::not_modelled(format!(
+        "{} on DeepSeek V4 is not modelled yet",
+        Flag::DisableSlidingWindow
+    )))
 }
 
 /// A bare assertion where experts cannot be sliced evenly.
@@ -336,30 +325,42 @@ fn expert_width(config: &EngineConfig, model: &DeepseekV4) -> Result<(), Box<Ref
     }
 }
 
-/// `--block-size`, or what all backends take.
+/// `--block-size`, or what all backends take; more where layers are to be left
+/// unquantised, which this model's never are.
 /// Mirrors `vllm/platforms/interface.py` `update_block_size_for_backend`.
 fn block_size(
     config: &EngineConfig,
+    model: &DeepseekV4,
     implementation: Implementation,
+    resolved: dsv4_spec::ResolvedDtype,
     profile: &Profile,
     trace: &mut Trace,
 ) -> Result<u64, Box<Refusal>> {
     let asked = config.block_size.unwrap_or(dsv4_spec::BLOCK_SIZE);
-    let grows = profile.aligns_skipped_blocks && config.cache_dtype.skips_boundary_layers();
-    let size = if grows {
-        dsv4_spec::for_skipped(asked)
+    let skips = profile.aligns_skipped_blocks
+        && (config.cache_dtype.skips_boundary_layers() || !config.skip_layers.is_empty());
+    let size = if skips {
+        let dtype = config.model_dtype.torch();
+        dsv4_spec::for_skipped(asked, model, resolved.cache_dtype, dtype, profile)?
     } else {
         asked
     };
-    let unchecked = size == asked || !profile.checks_aligned_block;
-    if !unchecked && !size.is_multiple_of(dsv4_spec::KERNEL_BLOCK_SIZE) {
+    if profile.checks_aligned_block
+        && size != asked
+        && !size.is_multiple_of(dsv4_spec::KERNEL_BLOCK_SIZE)
+    {
+        let indexer = "DEEPSEEK_V4_INDEXER";
+        let mut backends = [implementation.backend(profile), indexer];
+        // in the order of the layers
+        if model.indexer_is_first() {
+            backends.reverse();
+        }
         return Err(Refusal::raised(
             Stage::Specs,
             "ValueError",
             format!(
-                "Aligned KV cache block size {size} is not supported by attention backend(s): {}, \
-                 DEEPSEEK_V4_INDEXER.",
-                implementation.backend(profile)
+                "Aligned KV cache block size {size} is not supported by attention backend(s): {}.",
+                backends.join(", ")
             ),
         ));
     }
@@ -368,7 +369,12 @@ fn block_size(
         "vllm/platforms/interface.py",
         "Platform.update_block_size_for_backend",
         || {
-            if config.block_size.is_some() {
+            if size != asked {
+                format!(
+                    "the block size is {size}, not {asked}: kv_cache_dtype_skip_layers has \
+                     entries, and a page must hold a kernel block of unquantised rows"
+                )
+            } else if config.block_size.is_some() {
                 format!("the block size is {size}, as asked; it is not checked here")
             } else {
                 format!(

@@ -50,6 +50,11 @@ pub struct DeepseekV4 {
 }
 
 impl DeepseekV4 {
+    /// Whether the first layer with a cache is an indexer's.
+    pub(crate) fn indexer_is_first(&self) -> bool {
+        self.layers.first() == Some(&Compression::C4)
+    }
+
     /// Mirrors transformers' `DeepseekV4Config`, as vLLM reads it.
     pub fn from_config(config: &Value) -> Result<Self, ModelError> {
         if config

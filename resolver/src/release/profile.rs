@@ -61,6 +61,9 @@ pub struct Profile {
     pub nvfp4_packs_window: bool,
     /// What the stride between blocks keeps whole.
     pub stride_rule: StrideRule,
+    /// Tokens of the smallest kernel block of DeepSeek V4's window: 64 through
+    /// 0.29, 32 since.
+    pub window_kernel_tokens: u64,
     /// A quantised layer's block grows until its page covers an unquantised one's
     /// (since 0.25).
     pub aligns_skipped_blocks: bool,

@@ -49,6 +49,7 @@ pub(super) const V0_33_0: Profile = Profile {
     rows_carry_quant_mode: true,
     nvfp4_packs_window: true,
     stride_rule: StrideRule::KernelBlocks,
+    window_kernel_tokens: 32,
     aligns_skipped_blocks: true,
     checks_aligned_block: true,
     block_suits_all: true,
@@ -113,6 +114,7 @@ pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
 pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
     instead_of_nvfp4: Some("'fp8' or 'auto'"),
     length_is_yarns: true,
+    window_kernel_tokens: 64,
     packed_dtype_rule: PackedDtypeRule::AssertFp8(PackedAssertion::Layout),
     windows_split_to_fit: false,
     window_block: WindowBlock::Smallest,

@@ -8,6 +8,7 @@ use crate::model::DeepseekV4;
 use crate::model::deepseek_v4::Compression;
 use crate::release::{PackedDtypeRule, Profile, StrideRule};
 use crate::trace::Trace;
+use crate::units::{ceil_div, mul};
 
 const WINDOW_FILE: &str = "vllm/v1/attention/backends/mla/sparse_swa.py";
 
@@ -31,16 +32,37 @@ pub(crate) const BLOCK_SIZE: u64 = 256;
 /// Kernel block of FlashMLA, FlashInfer and the indexer, in tokens.
 pub(crate) const KERNEL_BLOCK_SIZE: u64 = 256;
 
-/// The block size where the ends of the model count as unquantised: half a
-/// kernel block of the window's backend is not enough for them.
+/// The block size where some layers count as unquantised, though none here
+/// is: a kernel block of theirs must fit into a page of the others. vLLM looks
+/// at rows of K and V alone, whatever the layers really keep.
 /// Mirrors `vllm/platforms/interface.py` `_align_heterogeneous_kv_block_size`,
-/// whose first backend is the window's, with kernel blocks of 32 tokens, and for
-/// which such a row has half the bytes of an unquantised one.
-pub(crate) fn for_skipped(block_size: u64) -> u64 {
-    const WINDOW_KERNEL_TOKENS: u64 = 32;
-    let granule = block_size.max(WINDOW_KERNEL_TOKENS);
-    let needed = (2 * WINDOW_KERNEL_TOKENS).div_ceil(granule);
-    block_size.max(granule * needed)
+/// which asks the backend of the first layer.
+pub(crate) fn for_skipped(
+    block_size: u64,
+    model: &DeepseekV4,
+    cache_dtype: CacheDtype,
+    model_dtype: TorchDtype,
+    profile: &Profile,
+) -> Result<u64, Box<Refusal>> {
+    let row = if cache_dtype == CacheDtype::Auto {
+        model_dtype
+    } else if cache_dtype.quant_mode() == KvQuantMode::None {
+        TorchDtype::Bfloat16
+    } else {
+        TorchDtype::Uint8
+    };
+    let (row, unquantised) = (row.size_bytes(), model_dtype.size_bytes());
+    if row >= unquantised {
+        return Ok(block_size);
+    }
+    let kernel = if model.indexer_is_first() {
+        KERNEL_BLOCK_SIZE
+    } else {
+        profile.window_kernel_tokens
+    };
+    let granule = block_size.max(kernel);
+    let needed = ceil_div(mul(kernel, unquantised)?, mul(granule, row)?)?;
+    Ok(block_size.max(mul(granule, needed)?))
 }
 
 /// The cache dtype that the model settles on.
