@@ -6,7 +6,7 @@ use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::flag::Flag;
 use crate::gpu::Arch;
 use crate::layout::{self, KvCacheLayout};
-use crate::model::decoder::WindowSource;
+use crate::model::decoder::{LayerKind, LinearKernel, WindowSource};
 use crate::model::{Common, Decoder, DeepseekV4, Kind, Model, ModelError};
 use crate::plan;
 use crate::release::{InFlight, MambaMode, Profile};
@@ -131,15 +131,10 @@ fn decoder(
         )));
     }
     let profile = request.release.profile();
-    let mode = request.args.mamba_cache_mode.as_deref();
-    if profile.mamba_mode != MambaMode::Ignored
-        && common.is_hybrid
-        && !matches!(mode, None | Some("align" | "none"))
-    {
+    if keeps_all_states(request, decoder, config) {
         return Err(Refusal::not_modelled(format!(
-            "mamba_cache_mode={} on vLLM {} is not modelled",
-            mode.unwrap_or_default(),
-            request.release
+            "mamba_cache_mode=all of {} on vLLM {} is not modelled",
+            common.architecture, request.release
         )));
     }
     let without;
@@ -167,6 +162,18 @@ fn decoder(
     let resolution = plan(request, config, built, arch, notes, trace)?;
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)
+}
+
+/// Whether every block of states is kept (through 0.31), which of the modelled
+/// families Mamba 2 alone can: vLLM falls back to what it does by default.
+/// Mirrors `vllm/model_executor/models/interfaces.py` `SupportsMambaPrefixCaching`.
+fn keeps_all_states(request: &Request, decoder: &Decoder, config: &EngineConfig) -> bool {
+    let can = decoder.layers.iter().any(|layer| {
+        matches!(layer.kind, LayerKind::Linear(linear) if linear.kernel == LinearKernel::Mamba2)
+    });
+    let asks = request.args.mamba_cache_mode.as_deref() == Some("all");
+    let may = request.release.profile().mamba_mode == MambaMode::MayBeAll;
+    asks && may && can && config.enable_prefix_caching
 }
 
 /// From built layers to the answer.

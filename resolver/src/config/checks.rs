@@ -156,6 +156,7 @@ pub(super) fn cache_fields(args: &EngineArgs, profile: &Profile) -> Result<(), B
         Flag::MambaBlockSize,
         Flag::MambaCacheDtype,
         Flag::MambaSsmCacheDtype,
+        Flag::MambaCacheMode,
         Flag::KvCacheMemoryBytes,
     ];
     check_class("CacheConfig", args, &fields, |flag, errors| match flag {
@@ -164,6 +165,14 @@ pub(super) fn cache_fields(args: &EngineArgs, profile: &Profile) -> Result<(), B
         Flag::MambaCacheDtype => state_dtype(errors, flag, args.mamba_cache_dtype.as_deref()),
         Flag::MambaSsmCacheDtype => {
             state_dtype(errors, flag, args.mamba_ssm_cache_dtype.as_deref());
+        }
+        Flag::MambaCacheMode => {
+            let choices = profile.mamba_mode.choices();
+            let mode = args.mamba_cache_mode.as_deref();
+            if let Some(mode) = mode.filter(|mode| !choices.is_empty() && !choices.contains(mode)) {
+                let value = Value::String(mode.to_owned());
+                errors.not_a_literal(flag.name(), choices, &value);
+            }
         }
         Flag::GpuMemoryUtilization => {
             let value = utilization.map(Value::Float).unwrap_or_default();

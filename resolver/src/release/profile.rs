@@ -241,6 +241,17 @@ pub enum MambaMode {
     Ignored,
 }
 
+impl MambaMode {
+    /// What the flag takes, in vLLM's order; none where nothing looks.
+    pub(crate) const fn choices(self) -> &'static [&'static str] {
+        match self {
+            Self::MayBeAll => &["all", "align", "none"],
+            Self::FollowsCaching => &["align", "none"],
+            Self::Ignored => &[],
+        }
+    }
+}
+
 /// What the stride between blocks keeps whole: `block_stride_alignment`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum StrideRule {
