@@ -32,7 +32,8 @@ n_groups ssm_state_size conv_kernel mamba_ssm_cache_dtype linear_attn_config
 original_max_position_embeddings vocab_size intermediate_size first_k_dense_replace n_shared_experts vision_config
 block_configs
 """.split()
-QUANTISATION = ["quant_method", "kv_cache_scheme", "kv_cache_quant_algo", "weight_block_size", "producer"]
+QUANTISATION = ["quant_method", "kv_cache_scheme", "kv_cache_quant_algo", "weight_block_size", "producer",
+                "activation_scheme"]
 INNER = ["quant_algo", "modelopt_quant_config", "kv_cache_scheme", "kv_cache_quant_algo"]
 # of the lists of modules that are left unquantised, the rules look for these
 UNQUANTISED = ["q_b_proj", "kv_b_proj", "o_proj", "down_proj", "experts", "self_attn", "mlp"]

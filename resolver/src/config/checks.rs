@@ -449,6 +449,18 @@ pub(super) fn quant_method(model: &Common) -> Result<(), Box<Refusal>> {
     }
 }
 
+/// Through 0.32 an fp8 checkpoint must say how activations are quantised.
+/// Mirrors `vllm/model_executor/layers/quantization/fp8.py` `Fp8Config.from_config`.
+pub(super) fn activation_scheme(model: &Common, profile: &Profile) -> Result<(), Box<Refusal>> {
+    let is_fp8 = model.quant_method.as_deref() == Some("fp8");
+    if !is_fp8 || !profile.wants_activation_scheme || model.names_activation_scheme {
+        return Ok(());
+    }
+    Err(invalid(
+        "Cannot find any of ['activation_scheme'] in the model's quantization config.",
+    ))
+}
+
 /// Dtypes that the quantisation takes. Mirrors `vllm/config/vllm.py`
 /// `VllmConfig._get_quantization_config`.
 pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Model) -> Result<(), Box<Refusal>> {

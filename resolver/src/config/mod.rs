@@ -134,6 +134,7 @@ pub(crate) fn build(
     let disable_hybrid_kv_cache_manager = checks::hybrid_manager_off(request, &model.common)?;
     checks::float_cache(cache_dtype, dtype, profile)?;
     parallel::heads(args, &model.common)?;
+    checks::activation_scheme(&model.common, profile)?;
     checks::quantised_dtype(dtype, model)?;
     checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
     checks::mamba_block_size(args, max_model_len)?;

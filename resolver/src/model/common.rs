@@ -42,6 +42,8 @@ pub struct Common {
     pub auto_cache_dtype: AutoCacheDtype,
     /// `quantization_config.quant_method`
     pub quant_method: Option<String>,
+    /// Whether an fp8 checkpoint says how activations are quantised.
+    pub names_activation_scheme: bool,
     /// Whether the configuration's class is the model repository's own code,
     /// which neither vLLM nor transformers has.
     pub own_code: bool,
@@ -98,6 +100,16 @@ pub(super) fn quant_method(config: &Value) -> Result<Option<String>, ModelError>
         }
     }
     Ok(None)
+}
+
+/// Whether `quantization_config` has an `activation_scheme`.
+pub(super) fn names_activation_scheme(config: &Value) -> Result<bool, ModelError> {
+    for part in [config, text_config(config)?] {
+        if let Some(quantization) = quantization(part)? {
+            return Ok(quantization.get("activation_scheme").is_some());
+        }
+    }
+    Ok(false)
 }
 
 /// A ModelOpt checkpoint is told by its producer and its algorithm.

@@ -266,6 +266,7 @@ fn facts(
         dtype: common::dtype(config)?,
         auto_cache_dtype: common::auto_cache_dtype(config)?,
         quant_method: common::quant_method(config)?,
+        names_activation_scheme: common::names_activation_scheme(config)?,
         own_code: model_type == "nemotron-nas",
     })
 }

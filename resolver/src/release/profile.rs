@@ -29,6 +29,8 @@ pub struct Profile {
     /// A float16 or bfloat16 cache against a model of another dtype is refused
     /// when the config is checked (since 0.33); before, it goes on to the model.
     pub checks_float_clash: bool,
+    /// An fp8 checkpoint must name its `activation_scheme` (through 0.32).
+    pub wants_activation_scheme: bool,
     /// What a refusal of `nvfp4` with MLA advises (since 0.21); before, nothing
     /// checks.
     pub instead_of_nvfp4: Option<&'static str>,
