@@ -24,6 +24,7 @@ const STATES = {
   unverified: '?attention_backend=FLASHINFER_MLA_SPARSE_DSV4',
   unmodelled: '?model=pasted&config=%7B%22architectures%22:%5B%22MadeUpForCausalLM%22%5D,%22model_type%22:%22made_up%22%7D',
   problems: '?gpu=gtx-1080&release=0.1',
+  compared: '?compare=0.26.0&release=0.28.0&kv_cache_dtype=fp8',
   everything: '?rows=each&dtypes=all&enforce_eager=true',
 };
 
