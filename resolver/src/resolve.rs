@@ -154,7 +154,7 @@ fn decoder(
         common,
         decoder,
         config,
-        arch,
+        target: request.release.profile().on(arch),
         capability: request.gpu.capability,
         profile,
     };
@@ -206,7 +206,7 @@ fn plan(
         Some(layout) => spec::decoder::worker_concerns(
             &built.layers,
             &built.spec_backends,
-            arch,
+            profile.on(arch),
             layout,
             plan.bytes_per_block,
             notes,

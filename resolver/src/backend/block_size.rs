@@ -3,8 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::AttentionBackend as B;
-use super::kernel_block::{Asking, KernelBlock, kernel_blocks, smallest, takes};
+use super::kernel_block::{Asking, KernelBlock, kernel_blocks, selected_row, smallest, takes};
 use super::layer::LayerBackend;
 use super::select::Surroundings;
 use crate::error::{Refusal, Stage};
@@ -62,16 +61,11 @@ pub(crate) fn common_block_size(
 /// The block of a model with this backend alone.
 /// Mirrors the classes' `get_preferred_block_size`.
 fn preferred(backend: LayerBackend, around: &Surroundings) -> u64 {
-    match backend {
-        LayerBackend::Selected(B::B12x) | LayerBackend::ChunkedLocal(B::B12x) => 128,
-        LayerBackend::Selected(B::Ultraquant) | LayerBackend::ChunkedLocal(B::Ultraquant) => 64,
-        LayerBackend::Selected(_) | LayerBackend::ChunkedLocal(_) | LayerBackend::Fixed(_) => {
-            if takes(backend, DEFAULT_BLOCK_SIZE, around) {
-                DEFAULT_BLOCK_SIZE
-            } else {
-                smallest(backend, Asking::Platform(around))
-            }
-        }
+    let own = selected_row(backend, around).and_then(|row| row.own_block);
+    match own {
+        Some(tokens) => u64::from(tokens),
+        None if takes(backend, DEFAULT_BLOCK_SIZE, around) => DEFAULT_BLOCK_SIZE,
+        None => smallest(backend, Asking::Platform(around)),
     }
 }
 
@@ -139,6 +133,7 @@ fn raise(text: String) -> Box<Refusal> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::AttentionBackend as B;
     use crate::backend::layer::FixedBackend;
     use crate::backend::tests::around;
     use crate::dtype::CacheDtype;

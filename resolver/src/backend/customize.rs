@@ -4,6 +4,7 @@
 use super::AttentionBackend as B;
 use super::kernel_block::{Asking, KernelBlock, kernel_blocks};
 use super::layer::LayerBackend;
+use super::rules::Target;
 use crate::dtype::{CacheDtype, KvQuantMode};
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
@@ -16,25 +17,26 @@ use crate::units::{add, mul};
 pub(crate) fn customize(
     backend: LayerBackend,
     spec: LayerSpec,
-    arch: Arch,
+    target: Target,
     profile: &Profile,
 ) -> Result<LayerSpec, Box<Refusal>> {
     if spec.kind == SpecKind::Mamba {
         return Ok(spec);
     }
-    let mut spec = pack(backend, spec, arch)?;
+    let mut spec = pack(backend, spec, target.arch)?;
     spec.indexes_by_block_stride = profile.pads_by_block_stride && goes_by_stride(backend);
     if profile.stride_rule != StrideRule::KernelBlocks {
-        spec.stride =
-            if profile.stride_rule == StrideRule::SparseRows && aligns_rows(backend, &spec, arch) {
-                StrideAlignment::WholeBlock(spec.slot_bytes()?)
-            } else {
-                StrideAlignment::None
-            };
+        spec.stride = if profile.stride_rule == StrideRule::SparseRows
+            && aligns_rows(backend, &spec, target.arch)
+        {
+            StrideAlignment::WholeBlock(spec.slot_bytes()?)
+        } else {
+            StrideAlignment::None
+        };
         return Ok(spec);
     }
     if spec.stride == StrideAlignment::None {
-        let most = kernel_blocks(backend, Asking::Layer(&spec, arch))
+        let most = kernel_blocks(backend, Asking::Layer(&spec, target))
             .into_iter()
             .map(|size| match size {
                 KernelBlock::Exact(tokens) => Some(tokens),
@@ -336,6 +338,7 @@ fn b12x(spec: LayerSpec) -> Result<LayerSpec, Box<Refusal>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::rules;
     use crate::release::Release;
 
     fn latest() -> &'static Profile {
@@ -343,6 +346,13 @@ mod tests {
     }
     use crate::dtype::{CacheDtype, TorchDtype};
     use crate::spec::LayerRole;
+
+    const fn on(arch: Arch) -> Target {
+        Target {
+            arch,
+            rules: &rules::V0_33_0,
+        }
+    }
 
     /// Slots and content of 8 KV heads of 128 on SM100, per token.
     fn slots(backend: B, cache_dtype: CacheDtype) -> (Option<u64>, Option<u64>) {
@@ -358,7 +368,13 @@ mod tests {
                 TorchDtype::Uint8,
             )
         };
-        let spec = customize(LayerBackend::Selected(backend), spec, Arch::Sm100, latest()).unwrap();
+        let spec = customize(
+            LayerBackend::Selected(backend),
+            spec,
+            on(Arch::Sm100),
+            latest(),
+        )
+        .unwrap();
         (spec.num_head_slots, spec.state_content_bytes)
     }
 
@@ -396,7 +412,7 @@ mod tests {
                     TorchDtype::Uint8,
                 )
             };
-            customize(LayerBackend::Selected(backend), spec, arch, latest())
+            customize(LayerBackend::Selected(backend), spec, on(arch), latest())
                 .unwrap()
                 .stride
         };

@@ -2,6 +2,7 @@
 //! 2, 3 (Hopper) and 4 (Hopper and data-centre Blackwell).
 //! Mirrors `vllm/v1/attention/backends/fa_utils.py`.
 
+use super::rules::{Rules, Target};
 use super::select::Surroundings;
 use crate::dtype::{CacheDtype, KvQuantMode};
 use crate::gpu::Arch;
@@ -53,16 +54,16 @@ pub(super) const fn runs_fa4(arch: Arch) -> bool {
 
 /// The version for a shape; `config` is what vLLM's configuration adds while
 /// one is current. Mirrors `get_flash_attn_version`.
-pub(crate) fn version(shape: &Shape, arch: Arch, config: Option<&Surroundings>) -> Version {
+pub(crate) fn version(shape: &Shape, target: Target, config: Option<&Surroundings>) -> Version {
     let forced = config.and_then(|config| config.forced_flash_attn);
-    match (arch, forced) {
+    match (target.arch, forced) {
         // nothing forces what does not run there
         (Arch::Sm120, _) | (Arch::Sm90 | Arch::Sm100, Some(Version::Two)) => Version::Two,
         (Arch::Sm90, Some(Version::Four)) => Version::Four,
         (Arch::Sm90, None | Some(Version::Three)) if upgrades_fa3(shape) => Version::Four,
         (Arch::Sm90, None | Some(Version::Three)) => Version::Three,
         (Arch::Sm100, None | Some(Version::Three | Version::Four)) => {
-            if takes_fa4_on_blackwell(shape, config) {
+            if takes_fa4_on_blackwell(shape, target.rules, config) {
                 Version::Four
             } else {
                 Version::Two
@@ -80,11 +81,13 @@ fn upgrades_fa3(shape: &Shape) -> bool {
         || (shape.has_sinks && shape.head_size_v.is_some_and(|v| v != head_size))
 }
 
-fn takes_fa4_on_blackwell(shape: &Shape, config: Option<&Surroundings>) -> bool {
+fn takes_fa4_on_blackwell(shape: &Shape, rules: &Rules, config: Option<&Surroundings>) -> bool {
     match (shape.head_size, shape.head_size_v) {
         (None | Some(..=FA4_BLACKWELL_MOST_HEAD_SIZE), _) | (Some(192), Some(128)) => true,
         (Some(FA4_OWN_HEAD_SIZE), None | Some(FA4_OWN_HEAD_SIZE)) => {
-            shape.takes_hd256_kernel && !leaves_hd256_kernel(shape, config)
+            rules.fa4_has_hd256_kernel
+                && shape.takes_hd256_kernel
+                && !leaves_hd256_kernel(shape, config)
         }
         (Some(_), _) => false,
     }
@@ -98,7 +101,7 @@ fn leaves_hd256_kernel(shape: &Shape, config: Option<&Surroundings>) -> bool {
             .is_some_and(|size| !size.is_multiple_of(FA4_OWN_PAGE_TOKENS))
         || config.is_some_and(|config| {
             config.has_softcap
-                || is_quantised(config.cache_dtype)
+                || is_quantised(config.cache_dtype, config.rules)
                 || config.is_mm_prefix_model
                 || config.dcp > 1
         })
@@ -115,26 +118,42 @@ pub(crate) fn reads_quantised_cache(
     if dtype == CacheDtype::Fp8E5m2 {
         return false;
     }
-    let version = version(shape, around.arch, Some(around));
+    let version = version(shape, around.target(), Some(around));
     match around.arch {
         Arch::Sm90 => match version {
             Version::Two => false,
             Version::Three => true,
-            Version::Four => matches!(shape.head_size, None | Some(FA4_HOPPER_FP8_HEAD_SIZE)),
+            Version::Four => {
+                around.rules.fa4_reads_fp8_on_hopper
+                    && matches!(shape.head_size, None | Some(FA4_HOPPER_FP8_HEAD_SIZE))
+            }
         },
         Arch::Sm100 => version == Version::Four,
         Arch::Sm120 => false,
     }
 }
 
-/// Mirrors `vllm/v1/kv_cache_interface.py` `is_quantized_kv_cache`.
-pub(crate) fn is_quantised(dtype: CacheDtype) -> bool {
-    dtype.quant_mode() != KvQuantMode::None
+/// Mirrors `vllm/v1/kv_cache_interface.py` `is_quantized_kv_cache`, before 0.33 that of
+/// `vllm/utils/torch_utils.py`.
+pub(crate) fn is_quantised(dtype: CacheDtype, rules: &Rules) -> bool {
+    if rules.packed_spellings_are_quantised {
+        return dtype.quant_mode() != KvQuantMode::None;
+    }
+    let name = dtype.as_str();
+    name.starts_with("fp8") || name.starts_with("nvfp4") || name.ends_with("per_token_head")
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::rules;
+
+    const fn on(arch: Arch) -> Target {
+        Target {
+            arch,
+            rules: &rules::V0_33_0,
+        }
+    }
 
     fn of(arch: Arch, head_size: u64, has_sinks: bool) -> Version {
         let shape = Shape {
@@ -143,10 +162,9 @@ mod tests {
             takes_hd256_kernel: true,
             ..Shape::default()
         };
-        version(&shape, arch, None)
+        version(&shape, on(arch), None)
     }
 
-    /// vLLM's own answers, dumped with a pretended GPU of each capability.
     #[test]
     fn versions_follow_head_size_and_sinks() {
         use Version::{Four, Three, Two};
@@ -174,8 +192,8 @@ mod tests {
             has_sinks,
             ..Shape::default()
         };
-        assert_eq!(version(&shape(false), Arch::Sm90, None), Version::Three);
-        assert_eq!(version(&shape(true), Arch::Sm90, None), Version::Four);
-        assert_eq!(version(&shape(true), Arch::Sm100, None), Version::Four);
+        assert_eq!(version(&shape(false), on(Arch::Sm90), None), Version::Three);
+        assert_eq!(version(&shape(true), on(Arch::Sm90), None), Version::Four);
+        assert_eq!(version(&shape(true), on(Arch::Sm100), None), Version::Four);
     }
 }

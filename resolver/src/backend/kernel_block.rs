@@ -8,7 +8,9 @@ use super::flash_attention::{
     self, FA4_HOPPER_FP8_HEAD_SIZE, FA4_OWN_HEAD_SIZE, FA4_OWN_PAGE_TOKENS, Shape, Version,
 };
 use super::layer::{FixedBackend, LayerBackend};
+use super::rules::Target;
 use super::select::Surroundings;
+use super::table::{self, Row};
 use crate::dtype::{CacheDtype, KvQuantMode};
 use crate::gpu::Arch;
 use crate::spec::LayerSpec;
@@ -46,14 +48,14 @@ pub(crate) enum Asking<'a> {
     /// The platform, of the model as a whole, with vLLM's configuration at hand.
     Platform(&'a Surroundings),
     /// A layer, with its spec, when no configuration is at hand.
-    Layer(&'a LayerSpec, Arch),
+    Layer(&'a LayerSpec, Target),
 }
 
 impl Asking<'_> {
-    const fn arch(self) -> Arch {
+    const fn target(self) -> Target {
         match self {
-            Self::Platform(around) => around.arch,
-            Self::Layer(_, arch) => arch,
+            Self::Platform(around) => around.target(),
+            Self::Layer(_, target) => target,
         }
     }
 }
@@ -76,58 +78,17 @@ pub(crate) fn kernel_blocks(backend: LayerBackend, asking: Asking<'_>) -> Vec<Ke
 }
 
 fn of_selected(backend: B, asking: Asking<'_>) -> Vec<KernelBlock> {
-    let exactly = |sizes: &[u64]| sizes.iter().copied().map(KernelBlock::Exact).collect();
-    let multiple_of = |base| vec![KernelBlock::MultipleOf(base)];
     match backend {
         // a composite takes what both halves take, and Triton takes any
         // multiple of 16 (`composite.py` `_intersect_kernel_block_sizes`)
         B::FlashAttn | B::TritonFlashAttn | B::Step5Dsa => vec![flash_attn(None, asking)],
         B::FlashAttnDiffkv => vec![flash_attn(Some(DIFFKV_HEAD_SIZE_V), asking)],
         B::Flashinfer => flashinfer(asking),
-        B::FlashmlaSparse => vec![flashmla_sparse(asking)],
-        B::TritonAttn | B::TritonAttnDiffkv | B::FlexAttention | B::TritonMla | B::FlashAttnMla => {
-            multiple_of(16)
-        }
-        B::FlashinferMlaSparse => multiple_of(32),
-        B::FlashinferMlaSparseSm90
-        | B::FlashinferMlaSparseSm120
-        | B::FlashAttnMlaSparse
-        | B::FlashAttnMlaSparseFa4 => multiple_of(64),
-        B::Turboquant | B::Ultraquant => exactly(&[16, 32, 64, 128]),
-        B::FlashinferMla | B::TokenspeedMla => exactly(&[32, 64]),
-        B::TritonFlashinfer | B::Flashmla | B::HpcAttn => exactly(&[64]),
-        B::B12x => exactly(&[64, 128]),
-        B::CutlassMla
-        | B::MinimaxM3Sparse
-        | B::CutlassMsa
-        | B::TritonMsa
-        | B::FlashinferMlaSparseDsv41
-        | B::FlashmlaMegaAttnDsv41 => exactly(&[128]),
-        // `vllm/models/deepseek_v41/sparse_mla.py` `DeepseekV4SparseMLABackend`
-        B::FlashmlaSparseDsv41 => match asking.arch() {
-            Arch::Sm90 => exactly(&[64]),
-            Arch::Sm100 | Arch::Sm120 => exactly(&[128]),
-        },
-        B::FlashmlaSparseDsv4 | B::FlashinferMlaSparseDsv4 => exactly(&[256]),
-        // never selected here
-        B::NoAttention
-        | B::TorchSdpa
-        | B::Custom
-        | B::RocmAttn
-        | B::RocmSegmentedAttn
-        | B::RocmAiterMla
-        | B::RocmAiterTritonMla
-        | B::RocmAiterFa
-        | B::RocmAiterMlaSparse
-        | B::RocmAiterUnifiedAttn
-        | B::RocmFlashmlaSparseDsv4
-        | B::RocmFlashmlaSparseDsv41
-        | B::RocmOctave
-        | B::XpuMlaSparse
-        | B::CpuAttn
-        | B::CpuMla
-        | B::AmxMla
-        | B::TreeAttn => multiple_of(1),
+        B::FlashmlaSparse if reads_blocks_of_64(asking) => vec![KernelBlock::Exact(64)],
+        _ => table::row(backend, asking.target(), None).map_or_else(
+            || vec![KernelBlock::MultipleOf(1)],
+            |row| row.kernel_blocks.to_vec(),
+        ),
     }
 }
 
@@ -146,6 +107,9 @@ fn flash_attn(class_head_size_v: Option<u64>, asking: Asking<'_>) -> KernelBlock
             class_head_size_v,
             matches!(around.cache_dtype, CacheDtype::Fp8 | CacheDtype::Fp8E4m3),
         ),
+        Asking::Layer(_, target) if !target.rules.kernel_blocks_follow_spec => {
+            return KernelBlock::MultipleOf(16);
+        }
         Asking::Layer(spec, _) => (
             None,
             spec.head_size,
@@ -153,6 +117,7 @@ fn flash_attn(class_head_size_v: Option<u64>, asking: Asking<'_>) -> KernelBlock
             spec.kv_quant_mode == KvQuantMode::Fp8PerTensor,
         ),
     };
+    let target = asking.target();
     let fa4 = |head_size_v| {
         let shape = Shape {
             head_size: Some(head_size),
@@ -160,10 +125,15 @@ fn flash_attn(class_head_size_v: Option<u64>, asking: Asking<'_>) -> KernelBlock
             takes_hd256_kernel: true,
             ..Shape::default()
         };
-        flash_attention::version(&shape, asking.arch(), config) == Version::Four
+        flash_attention::version(&shape, target, config) == Version::Four
     };
-    match asking.arch() {
-        Arch::Sm90 if fp8 && head_size == FA4_HOPPER_FP8_HEAD_SIZE && fa4(None) => {
+    match target.arch {
+        Arch::Sm90
+            if target.rules.fa4_reads_fp8_on_hopper
+                && fp8
+                && head_size == FA4_HOPPER_FP8_HEAD_SIZE
+                && fa4(None) =>
+        {
             KernelBlock::Exact(FA4_HOPPER_FP8_PAGE_TOKENS)
         }
         Arch::Sm100
@@ -193,13 +163,16 @@ fn flashinfer(asking: Asking<'_>) -> Vec<KernelBlock> {
         .collect()
 }
 
-/// `vllm/v1/attention/backends/mla/flashmla_sparse.py`
-fn flashmla_sparse(asking: Asking<'_>) -> KernelBlock {
+/// `vllm/v1/attention/backends/mla/flashmla_sparse.py`: what it reads of a
+/// quantised cache on SM100, where the answer follows the spec.
+fn reads_blocks_of_64(asking: Asking<'_>) -> bool {
     match asking {
-        Asking::Layer(spec, Arch::Sm100) if spec.kv_quant_mode != KvQuantMode::None => {
-            KernelBlock::Exact(64)
+        Asking::Layer(spec, target) => {
+            target.rules.flashmla_sparse_block_follows_spec
+                && target.arch == Arch::Sm100
+                && spec.kv_quant_mode != KvQuantMode::None
         }
-        Asking::Layer(..) | Asking::Platform(_) => KernelBlock::MultipleOf(64),
+        Asking::Platform(_) => false,
     }
 }
 
@@ -207,14 +180,22 @@ fn flashmla_sparse(asking: Asking<'_>) -> KernelBlock {
 /// blocks. Mirrors `AttentionBackend.supports_block_size`.
 pub(crate) fn takes(backend: LayerBackend, block_size: u64, around: &Surroundings) -> bool {
     let sizes = kernel_blocks(backend, Asking::Platform(around));
+    // `vllm/v1/attention/backends/b12x.py` splits nothing
+    if selected_row(backend, around).is_some_and(|row| !row.splits_blocks) {
+        return sizes.contains(&KernelBlock::Exact(block_size));
+    }
+    sizes
+        .iter()
+        .any(|size| block_size.is_multiple_of(size.base()))
+}
+
+/// The row of a backend that is selected.
+pub(super) fn selected_row(backend: LayerBackend, around: &Surroundings) -> Option<&'static Row> {
     match backend {
-        // `vllm/v1/attention/backends/b12x.py` splits nothing
-        LayerBackend::Selected(B::B12x) | LayerBackend::ChunkedLocal(B::B12x) => {
-            sizes.contains(&KernelBlock::Exact(block_size))
+        LayerBackend::Selected(backend) | LayerBackend::ChunkedLocal(backend) => {
+            table::row(backend, around.target(), around.forced_flash_attn)
         }
-        LayerBackend::Selected(_) | LayerBackend::ChunkedLocal(_) | LayerBackend::Fixed(_) => sizes
-            .iter()
-            .any(|size| block_size.is_multiple_of(size.base())),
+        LayerBackend::Fixed(_) => None,
     }
 }
 

@@ -1,10 +1,10 @@
 //! The KV layouts that backends' kernels read, and those that all of a model's
 //! backends read.
 
-use super::AttentionBackend as B;
 use super::layer::LayerBackend;
+use super::rules::Target;
+use super::table;
 use crate::error::{Refusal, Stage};
-use crate::gpu::Arch;
 use crate::layout::KvCacheLayout::{self, Bhlnc, Blhnc, Blnhc, Lbhnc, Lbnhc, Lhbnc};
 use crate::python::repr_list;
 
@@ -12,75 +12,16 @@ use crate::python::repr_list;
 pub(super) const ENUM_ORDER: [KvCacheLayout; 6] = [Lbhnc, Lbnhc, Lhbnc, Blhnc, Blnhc, Bhlnc];
 /// `vllm/v1/attention/backends/utils.py` `_DEFAULT_LAYOUT_PREFERENCE`
 pub(super) const DEFAULT_PREFERENCE: &[KvCacheLayout] = &[Lbnhc, Lbhnc, Blnhc, Blhnc, Bhlnc, Lhbnc];
-/// What TRT-LLM's kernels read: head-major within a block.
-const HEAD_MAJOR: &[KvCacheLayout] = &[Lbhnc, Blhnc];
 
 /// The layouts that a backend declares, most preferred first; `None` for any.
-/// Mirrors the classes' `supported_kv_cache_layouts`.
-pub(super) const fn declared(
-    backend: LayerBackend,
-    arch: Arch,
-) -> Option<&'static [KvCacheLayout]> {
-    let (LayerBackend::Selected(backend) | LayerBackend::ChunkedLocal(backend)) = backend else {
-        return None;
-    };
+/// Mirrors the classes' `supported_kv_cache_layouts`; of DeepSeek V4's backends
+/// it is the indexers that declare.
+pub(super) fn declared(backend: LayerBackend, target: Target) -> Option<&'static [KvCacheLayout]> {
     match backend {
-        B::FlexAttention | B::Turboquant | B::Ultraquant | B::HpcAttn => Some(&[Lbnhc]),
-        B::Flashinfer => match arch {
-            Arch::Sm100 => Some(HEAD_MAJOR),
-            Arch::Sm90 | Arch::Sm120 => None,
-        },
-        // a composite declares what its halves agree on, whether or not they care
-        B::TritonFlashinfer => match arch {
-            Arch::Sm100 => Some(HEAD_MAJOR),
-            Arch::Sm90 | Arch::Sm120 => Some(DEFAULT_PREFERENCE),
-        },
-        B::TritonFlashAttn => Some(DEFAULT_PREFERENCE),
-        B::B12x => Some(HEAD_MAJOR),
-        B::Step5Dsa => Some(&[Blnhc]),
-        // of these, DeepSeek V4's declare in their indexers
-        B::FlashmlaSparseDsv4
-        | B::FlashinferMlaSparseDsv4
-        | B::FlashmlaSparseDsv41
-        | B::FlashinferMlaSparseDsv41
-        | B::FlashmlaMegaAttnDsv41
-        | B::FlashAttn
-        | B::FlashAttnDiffkv
-        | B::TritonAttn
-        | B::TritonAttnDiffkv
-        | B::FlashinferMla
-        | B::TokenspeedMla
-        | B::CutlassMla
-        | B::FlashAttnMla
-        | B::Flashmla
-        | B::TritonMla
-        | B::FlashinferMlaSparse
-        | B::FlashinferMlaSparseSm90
-        | B::FlashinferMlaSparseSm120
-        | B::FlashAttnMlaSparse
-        | B::FlashAttnMlaSparseFa4
-        | B::FlashmlaSparse
-        | B::MinimaxM3Sparse
-        | B::CutlassMsa
-        | B::TritonMsa
-        | B::NoAttention
-        | B::TorchSdpa
-        | B::Custom
-        | B::RocmAttn
-        | B::RocmSegmentedAttn
-        | B::RocmAiterMla
-        | B::RocmAiterTritonMla
-        | B::RocmAiterFa
-        | B::RocmAiterMlaSparse
-        | B::RocmAiterUnifiedAttn
-        | B::RocmFlashmlaSparseDsv4
-        | B::RocmFlashmlaSparseDsv41
-        | B::RocmOctave
-        | B::XpuMlaSparse
-        | B::CpuAttn
-        | B::CpuMla
-        | B::AmxMla
-        | B::TreeAttn => None,
+        LayerBackend::Selected(backend) | LayerBackend::ChunkedLocal(backend) => {
+            table::row(backend, target, None)?.layouts
+        }
+        LayerBackend::Fixed(_) => None,
     }
 }
 
@@ -89,11 +30,11 @@ pub(super) const fn declared(
 /// Mirrors `vllm/v1/attention/backends/utils.py` `get_supported_kv_cache_layouts`.
 pub(crate) fn layout_candidates(
     backends: &[LayerBackend],
-    arch: Arch,
+    target: Target,
 ) -> Result<Vec<KvCacheLayout>, Box<Refusal>> {
     let sets: Vec<&[KvCacheLayout]> = backends
         .iter()
-        .filter_map(|backend| declared(*backend, arch))
+        .filter_map(|backend| declared(*backend, target))
         .collect();
     let Some((first, rest)) = sets.split_first() else {
         return Ok(DEFAULT_PREFERENCE.to_vec());
@@ -131,10 +72,17 @@ pub(crate) fn layout_candidates(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::AttentionBackend as B;
     use crate::backend::layer::FixedBackend;
+    use crate::backend::rules;
+    use crate::gpu::Arch;
 
     fn names(backends: &[LayerBackend], arch: Arch) -> Result<Vec<&'static str>, String> {
-        layout_candidates(backends, arch)
+        let target = Target {
+            arch,
+            rules: &rules::V0_33_0,
+        };
+        layout_candidates(backends, target)
             .map(|layouts| layouts.into_iter().map(KvCacheLayout::as_str).collect())
             .map_err(|refusal| refusal.to_string())
     }

@@ -8,8 +8,8 @@ pub(crate) mod flash_attention;
 pub(crate) mod kernel_block;
 pub(crate) mod layer;
 pub(crate) mod layouts;
-mod priorities;
 pub mod registry;
+pub(crate) mod rules;
 pub(crate) mod select;
 mod table;
 #[cfg(test)]

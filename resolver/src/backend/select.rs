@@ -1,16 +1,17 @@
 //! Which attention backend a layer gets.
 //! Mirrors `vllm/v1/attention/selector.py` `get_attn_backend` and
-//! `vllm/platforms/cuda.py` `CudaPlatformBase.get_attn_backend_cls` of 0.33.0.
+//! `vllm/platforms/cuda.py` `CudaPlatformBase.get_attn_backend_cls`.
+
+mod repr;
 
 use std::borrow::Cow;
-use std::fmt;
 
 use super::AttentionBackend as B;
 use super::combination;
 use super::flash_attention::Version;
 use super::kernel_block;
 use super::layer::LayerBackend;
-use super::priorities::priorities;
+use super::rules::{Rules, Target};
 use super::table::{self, Entry, Row};
 use crate::config::ModelDtype;
 use crate::dtype::CacheDtype;
@@ -18,7 +19,7 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::{Arch, ComputeCapability};
 use crate::python::repr_list;
 
-/// What one layer asks for. `Display` is `repr(AttentionSelectorConfig)`.
+/// What one layer asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Selection {
     /// Of the layer; for MLA the latent and the rope part together.
@@ -48,6 +49,8 @@ pub(crate) struct Selection {
 /// What the selection looks at besides.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Surroundings {
+    /// Of the release.
+    pub rules: &'static Rules,
     /// Of the capability.
     pub arch: Arch,
     /// Printed in texts.
@@ -76,7 +79,7 @@ pub(crate) struct Surroundings {
 }
 
 /// The sizes of an MLA model's heads.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct MlaDims {
     pub qk_nope_head_dim: u64,
     pub qk_rope_head_dim: u64,
@@ -84,35 +87,14 @@ pub(crate) struct MlaDims {
     pub kv_lora_rank: u64,
 }
 
-impl fmt::Display for Selection {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let block_size = self
-            .block_size
-            .map_or_else(|| "None".to_owned(), |size| size.to_string());
-        write!(
-            f,
-            "AttentionSelectorConfig(head_size={}, dtype=torch.{}, kv_cache_dtype={}, \
-             block_size={block_size}, use_mla={}, has_sink={}, use_sparse={}, use_mm_prefix={}, \
-             use_per_head_quant_scales={}, attn_type=AttentionType.DECODER, \
-             has_sliding_window={}, use_non_causal=False, use_batch_invariant=False, \
-             use_kv_connector=False, use_adaptive_verification=False, use_pcp=False, \
-             use_dcp={}, use_rswa=False)",
-            self.head_size,
-            self.dtype.as_str(),
-            self.kv_cache_dtype,
-            python_bool(self.use_mla),
-            python_bool(self.has_sink),
-            python_bool(self.use_sparse),
-            python_bool(self.use_mm_prefix),
-            python_bool(self.use_per_head_quant_scales),
-            python_bool(self.has_sliding_window),
-            python_bool(self.use_dcp),
-        )
+impl Surroundings {
+    /// The GPU under the release's rules.
+    pub(crate) const fn target(&self) -> Target {
+        Target {
+            arch: self.arch,
+            rules: self.rules,
+        }
     }
-}
-
-const fn python_bool(value: bool) -> &'static str {
-    if value { "True" } else { "False" }
 }
 
 /// The layer's backend: the one asked for, or the first of the GPU's list that
@@ -127,31 +109,46 @@ pub(crate) fn select(
     }
     let mut refused = Vec::new();
     for backend in priorities(selection, around).iter().copied() {
-        let Entry::Class(row) = table::entry(backend) else {
+        let Some(row) = table::row(backend, around.target(), around.forced_flash_attn) else {
             continue;
         };
-        let reasons = objections(backend, &row, selection, around)?;
+        let reasons = objections(row, selection, around)?;
         if reasons.is_empty() {
             return Ok(backend);
         }
         refused.push(format!("{backend}: [{}]", reasons.join(", ")));
     }
     Err(raise(format!(
-        "No valid attention backend found for cuda with {selection}. Reasons: {{{}}}.",
+        "No valid attention backend found for cuda with {}. Reasons: {{{}}}.",
+        repr::Repr(selection, around.rules.selector_prints),
         refused.join(", ")
     )))
 }
 
+/// Backends in the order in which they are tried.
+/// Mirrors `vllm/platforms/cuda.py` `_get_backend_priorities`.
+pub(super) fn priorities(selection: &Selection, around: &Surroundings) -> &'static [B] {
+    let asked = table::Asked {
+        mla: selection.use_mla,
+        mm_prefix: selection.use_mm_prefix,
+        cache_dtype: selection.kv_cache_dtype,
+        heads: around.heads_per_rank,
+        head_size: selection.head_size,
+    };
+    table::order(asked, around.target())
+}
+
 /// `--attention-backend`: no other is tried.
 fn as_asked(backend: B, selection: &Selection, around: &Surroundings) -> Result<B, Box<Refusal>> {
-    let reasons = match table::entry(backend) {
+    let reasons = match table::entry(backend, around.target(), around.forced_flash_attn) {
         Entry::Class(row) => {
-            let reasons = objections(backend, &row, selection, around)?;
+            let reasons = objections(row, selection, around)?;
             if reasons.is_empty() {
                 return Ok(backend);
             }
             repr_list(reasons.iter().map(AsRef::as_ref))
         }
+        Entry::NoModule(_) if !around.rules.prints_import_error => "['ImportError']".to_owned(),
         Entry::NoModule(module) => {
             format!("[ModuleNotFoundError: No module named '{module}']")
         }
@@ -184,34 +181,34 @@ fn raise(text: String) -> Box<Refusal> {
 /// Everything that a backend has against a layer, in vLLM's order.
 /// Mirrors `vllm/v1/attention/backend.py` `AttentionBackend.validate_configuration`.
 fn objections(
-    backend: B,
     row: &Row,
     selection: &Selection,
     around: &Surroundings,
 ) -> Result<Vec<Cow<'static, str>>, Box<Refusal>> {
+    let backend = row.backend;
     let takes_block = selection
         .block_size
         .is_none_or(|size| kernel_block::takes(LayerBackend::Selected(backend), size, around));
     let checks = [
         (
-            row.head_sizes.contain(selection.head_size, around.arch),
+            row.takes_head_size(selection.head_size),
             "head_size not supported",
         ),
         (
-            row.model_dtypes.contains(&selection.dtype),
+            row.takes_model_dtype(selection.dtype),
             "dtype not supported",
         ),
         (
-            row.cache_dtypes.contain(selection.kv_cache_dtype, around),
+            row.cache_dtypes.contain(selection.kv_cache_dtype),
             "kv_cache_dtype not supported",
         ),
         (takes_block, "block_size not supported"),
         (
-            !selection.use_mm_prefix || row.mm_prefix.holds(around),
+            !selection.use_mm_prefix || row.does(table::MM_PREFIX),
             "partial multimodal token full attention not supported",
         ),
         (
-            selection.use_mla == row.mla,
+            selection.use_mla == row.does(table::MLA),
             if selection.use_mla {
                 "MLA not supported"
             } else {
@@ -219,11 +216,11 @@ fn objections(
             },
         ),
         (
-            !selection.has_sink || row.sinks.holds(around),
+            !selection.has_sink || row.does(table::SINKS),
             "attention sinks not supported",
         ),
         (
-            selection.use_sparse == row.sparse,
+            selection.use_sparse == row.does(table::SPARSE),
             if selection.use_sparse {
                 "sparse not supported"
             } else {
@@ -231,18 +228,18 @@ fn objections(
             },
         ),
         (
-            !selection.use_per_head_quant_scales || row.per_head_scales.holds(around),
+            !selection.use_per_head_quant_scales || row.does(table::PER_HEAD_SCALES),
             "per-head quant scales not supported",
         ),
+        (row.runs_on(around.arch), "compute capability not supported"),
         (
-            row.archs.contains(&around.arch),
-            "compute capability not supported",
-        ),
-        (
-            !selection.has_sliding_window || row.sliding_window,
+            !selection.has_sliding_window || row.does(table::SLIDING_WINDOW),
             "sliding window not supported",
         ),
-        (!selection.use_dcp || row.dcp, "DCP not supported"),
+        (
+            !(selection.use_dcp && around.rules.checks_dcp) || row.does(table::DCP),
+            "DCP not supported",
+        ),
     ];
     Ok(checks
         .into_iter()
@@ -255,6 +252,7 @@ fn objections(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::backend::rules;
     use crate::backend::tests::{around, selection};
 
     fn on(major: u8) -> Surroundings {
@@ -298,6 +296,44 @@ mod tests {
              not supported], TURBOQUANT: [kv_cache_dtype not supported, block_size not \
              supported]}."
         );
+    }
+
+    #[test]
+    fn what_does_not_import_is_named_as_the_release_names_it() {
+        let refused = |rules| {
+            let around = Surroundings { rules, ..on(9) };
+            select(Some(B::NoAttention), &selection(), &around)
+                .unwrap_err()
+                .to_string()
+        };
+        let text = "Selected backend AttentionBackendEnum.NO_ATTENTION is not valid for this \
+                    configuration. Reason: ";
+        assert_eq!(refused(&rules::V0_28_0), format!("{text}['ImportError']"));
+        assert_eq!(
+            refused(&rules::V0_29_0),
+            format!(
+                "{text}[ModuleNotFoundError: No module named \
+                 'vllm.v1.attention.backends.no_attention']"
+            )
+        );
+    }
+
+    #[test]
+    fn only_later_releases_ask_for_dcp() {
+        let selection = Selection {
+            use_dcp: true,
+            ..selection()
+        };
+        let takes = |rules| {
+            let around = Surroundings {
+                rules,
+                dcp: 2,
+                ..on(9)
+            };
+            select(Some(B::TritonAttn), &selection, &around).is_ok()
+        };
+        assert!(takes(&rules::V0_28_0) && takes(&rules::V0_29_0));
+        assert!(!takes(&rules::V0_30_0) && !takes(&rules::V0_33_0));
     }
 
     #[test]

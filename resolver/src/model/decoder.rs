@@ -166,6 +166,8 @@ pub enum DtypeHook {
     AutoIsFp8OnSm100,
     /// Gemma 4: attention of two head sizes.
     TwoHeadSizes,
+    /// MiMo V2: its layers were not always told of the cache's configuration.
+    UntoldLayers,
 }
 
 /// Where layers read their windows.

@@ -1,7 +1,7 @@
 //! Lists that several releases share: each item with the releases that have it.
 
 /// Which bit of a mask stands for the release.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct ReleaseBit(pub u32);
 
 impl ReleaseBit {

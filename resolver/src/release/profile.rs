@@ -2,8 +2,10 @@
 //! one file per era; a profile only chooses.
 
 use crate::backend::AttentionBackend;
+use crate::backend::rules::{Rules, Target};
 use crate::dtype::CacheDtype;
 use crate::error::{MemoryTexts, PackedAssertion};
+use crate::gpu::Arch;
 use crate::units::thousands;
 
 use super::engine_args::FlagNames;
@@ -19,6 +21,8 @@ pub struct Profile {
     pub cache_dtypes: &'static [CacheDtype],
     /// Names that `--attention-backend` takes, in the order of vLLM's enum.
     pub attention_backends: &'static [AttentionBackend],
+    /// What its attention backends say, where that differs between releases.
+    pub(crate) backend_rules: &'static Rules,
     /// Where the code lies that the trace names.
     pub files: Files,
 
@@ -87,9 +91,11 @@ pub struct Profile {
     pub mamba_mode: MambaMode,
     /// The hook of GLM's sparse MLA makes `auto` fp8 on SM100 (since 0.32).
     pub glm_is_fp8_on_sm100: bool,
-    /// Gemma's two head sizes run on FlashAttention 4 with an fp8 cache on SM90, too
-    /// (through 0.30).
-    pub two_head_sizes_force_fa4: bool,
+    /// KDA's recurrent state may not be float16 (since 0.30).
+    pub checks_kda_state: bool,
+    /// MiMo V2's layers are told of the cache's configuration (since 0.32); before,
+    /// they keep the model's dtype whatever is asked.
+    pub tells_layers_of_cache: bool,
     /// Layers by which others pick their tokens have a spec of their own (since 0.30).
     pub leaders_have_specs: bool,
     /// Experts whose width is no whole block are refined (since 0.29).
@@ -125,6 +131,16 @@ pub struct Profile {
     pub capacity_rule: CapacityRule,
     /// How the start-up log says so.
     pub capacity_log: CapacityLog,
+}
+
+impl Profile {
+    /// A GPU under this release's rules.
+    pub(crate) const fn on(&self, arch: Arch) -> Target {
+        Target {
+            arch,
+            rules: self.backend_rules,
+        }
+    }
 }
 
 /// Files of vLLM that moved.
@@ -213,10 +229,8 @@ pub enum PackedDtypeRule {
 pub enum WindowBlock {
     /// The smallest that its kernels take, unless layers are skipped (through 0.29).
     Smallest,
-    /// The largest within the model's, by what its backend takes of any layer (0.30).
-    LargestOfBackend,
-    /// The same, by what it takes of this layer (since 0.31).
-    LargestOfLayer,
+    /// The largest within the model's (since 0.30).
+    Largest,
 }
 
 /// Which linear layers keep a checkpoint of a prefill.

@@ -5,7 +5,7 @@ use super::profile::{
     PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype, V4Classes, V4Heads, WindowBlock,
 };
 use super::tables;
-use crate::backend::registry;
+use crate::backend::{registry, rules};
 use crate::error::{MemoryTexts, PackedAssertion};
 
 /// What was dumped from vLLM: the lists.
@@ -26,6 +26,7 @@ pub(super) const V0_33_0: Profile = Profile {
     engine_args: tables::V0_33_0.engine_args,
     cache_dtypes: tables::V0_33_0.cache_dtypes,
     attention_backends: registry::V0_33_0,
+    backend_rules: &rules::V0_33_0,
     files: Files {
         planner: "vllm/v1/core/kv_cache_planning.py",
         v4_model: "vllm/models/deepseek_v4/nvidia/model.py",
@@ -54,13 +55,14 @@ pub(super) const V0_33_0: Profile = Profile {
     aligns_skipped_blocks: true,
     checks_aligned_block: true,
     block_suits_all: true,
-    window_block: WindowBlock::LargestOfLayer,
+    window_block: WindowBlock::Largest,
     state_block_suits_all: true,
     state_block_suits_prefill: true,
     checkpoints: Checkpoints::All,
     mamba_mode: MambaMode::Ignored,
     glm_is_fp8_on_sm100: true,
-    two_head_sizes_force_fa4: false,
+    checks_kda_state: true,
+    tells_layers_of_cache: true,
     leaders_have_specs: true,
     refines_expert_blocks: true,
     sorts_skipped_as_numbers: false,
@@ -79,7 +81,7 @@ pub(super) const V0_33_0: Profile = Profile {
 };
 
 pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
-    models_all_families: false,
+    backend_rules: &rules::V0_32_0,
     unknown_dtype: UnknownDtype::Parser,
     checks_float_clash: false,
     wants_activation_scheme: true,
@@ -95,25 +97,27 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
 });
 
 pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
+    backend_rules: &rules::V0_31_0,
     stride_rule: StrideRule::SparseRows,
     checks_aligned_block: false,
     state_block_suits_all: false,
     checkpoints: Checkpoints::Kda,
     mamba_mode: MambaMode::MayBeAll,
     glm_is_fp8_on_sm100: false,
+    tells_layers_of_cache: false,
     sorts_skipped_as_numbers: true,
 });
 
 pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
+    backend_rules: &rules::V0_30_0,
     nvfp4_packs_window: false,
     stride_rule: StrideRule::Nothing,
     block_suits_all: false,
-    window_block: WindowBlock::LargestOfBackend,
-    two_head_sizes_force_fa4: true,
     promotion_fails_on: None,
 });
 
 pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
+    backend_rules: &rules::V0_29_0,
     instead_of_nvfp4: Some("'fp8' or 'auto'"),
     length_is_yarns: true,
     window_kernel_tokens: 64,
@@ -121,9 +125,11 @@ pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
     windows_split_to_fit: false,
     window_block: WindowBlock::Smallest,
     leaders_have_specs: false,
+    checks_kda_state: false,
 });
 
 pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
+    backend_rules: &rules::V0_28_0,
     has_layouts: false,
     checkpoints: Checkpoints::None,
     refines_expert_blocks: false,
@@ -134,6 +140,7 @@ pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
 });
 
 pub(super) const V0_27_1: Profile = listed!(V0_27_1, V0_28_0, {
+    models_all_families: false,
     has_huge_tier: false,
     capacity_log: CapacityLog::TwoLines,
 });

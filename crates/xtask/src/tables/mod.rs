@@ -2,8 +2,10 @@
 //! `tests/oracle/dump_tables.py` dumps from vLLM itself) becomes Rust and a page of documentation. Needs no vLLM.
 
 mod architectures;
+mod capabilities;
 mod lists;
 mod models;
+mod orders;
 
 use std::fs;
 use std::path::PathBuf;
@@ -89,6 +91,10 @@ fn generated(workspace: &Workspace) -> Fallible<Vec<(PathBuf, String)>> {
         (
             source.join("backend/registry.rs"),
             lists::backends(&releases)?,
+        ),
+        (
+            source.join("backend/table/rows.rs"),
+            capabilities::rows(&releases)?,
         ),
         (
             source.join("release/tables.rs"),

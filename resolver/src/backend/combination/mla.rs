@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::{Reason, say};
 use crate::backend::AttentionBackend as B;
-use crate::backend::flash_attention::{self, is_quantised};
+use crate::backend::flash_attention;
+use crate::backend::rules::WithoutRope;
 use crate::backend::select::{MlaDims, Selection, Surroundings};
 use crate::config::ModelDtype;
 use crate::dtype::CacheDtype as D;
@@ -70,7 +71,7 @@ pub(super) fn tokenspeed_mla(mla: Option<MlaDims>) -> Reason {
 
 /// `vllm/v1/attention/backends/mla/flashattn_mla_sparse.py` `FlashAttnMLASparseBackend`
 pub(super) fn flash_attn_mla_sparse(selection: &Selection, around: &Surroundings) -> Reason {
-    if is_quantised(selection.kv_cache_dtype) {
+    if !matches!(selection.kv_cache_dtype, D::Auto | D::Float16 | D::Bfloat16) {
         return say("FlashAttention MLA Sparse currently supports only FP16/BF16 KV cache");
     }
     if let Some(reason) = flash_attn_mla(around.arch) {
@@ -159,9 +160,16 @@ pub(super) fn flashinfer_mla_sparse(
             "{backend} SM10 does not support fp8_ds_mla kv-cache dtype"
         ))));
     }
-    let mla = mla_dims(backend, around)?;
+    let mla = match around.mla {
+        // of a config without the field: 1
+        None if !around.rules.sparse_mla_without_rope => MlaDims {
+            qk_nope_head_dim: 1,
+            ..MlaDims::default()
+        },
+        _ => mla_dims(backend, around)?,
+    };
     let (nope, rank) = (mla.qk_nope_head_dim, mla.kv_lora_rank);
-    if mla.qk_rope_head_dim == 0 {
+    if around.rules.sparse_mla_without_rope && mla.qk_rope_head_dim == 0 {
         if (nope, rank) != (256, 512) {
             return Ok(Some(Cow::Owned(format!(
                 "FlashInfer native no-rope MLA requires qk_nope_head_dim=256 and \
@@ -221,13 +229,24 @@ pub(super) fn flashinfer_mla_sparse_sm120(selection: &Selection, around: &Surrou
 /// `vllm/v1/attention/backends/mla/flashmla_sparse.py`
 pub(super) fn flashmla_sparse(selection: &Selection, around: &Surroundings) -> Reason {
     let dtype = selection.kv_cache_dtype;
-    if selection.head_size == 512 {
-        let readable = matches!(dtype, D::Auto | D::Bfloat16 | D::Float16 | D::Fp8DsMla);
+    let without_rope = around.rules.flashmla_without_rope;
+    if selection.head_size == 512 && without_rope != WithoutRope::Unknown {
+        let takes_ds_mla = without_rope == WithoutRope::FloatsAndDsMla;
+        let readable = match dtype {
+            D::Auto | D::Bfloat16 | D::Float16 => true,
+            D::Fp8DsMla => takes_ds_mla,
+            _ => false,
+        };
         if !readable || around.arch != Arch::Sm90 {
             let ComputeCapability { major, minor } = around.capability;
+            let caches = if takes_ds_mla {
+                "bf16 or fp8_ds_mla"
+            } else {
+                "bf16"
+            };
             return Some(Cow::Owned(format!(
-                "FLASHMLA_SPARSE supports head_size 512 only with bf16 or fp8_ds_mla kv-cache on \
-                 SM90 (NoPE), got kv_cache_dtype={dtype}, \
+                "FLASHMLA_SPARSE supports head_size 512 only with {caches} kv-cache on SM90 \
+                 (NoPE), got kv_cache_dtype={dtype}, \
                  capability=DeviceCapability(major={major}, minor={minor})"
             )));
         }

@@ -36,14 +36,14 @@ pub(super) fn objection(
             },
             around,
         ),
-        B::Flashinfer => plain::flashinfer(selection, around.arch),
+        B::Flashinfer => plain::flashinfer(selection, around.target()),
         B::TritonFlashAttn => {
             plain::of_child("FLASH_ATTN", plain::causal_flash_attn(selection, around))
         }
         B::TritonFlashinfer => {
-            plain::of_child("FLASHINFER", plain::flashinfer(selection, around.arch))
+            plain::of_child("FLASHINFER", plain::flashinfer(selection, around.target()))
         }
-        B::B12x => plain::b12x(selection, around.arch),
+        B::B12x => plain::b12x(selection, around.target()),
         B::FlashAttnMla => mla::flash_attn_mla(around.arch),
         B::Flashmla => mla::flashmla(selection.use_sparse, around.arch),
         B::FlashinferMla => mla::flashinfer_mla(around.mla),

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 
 use super::{Reason, say};
 use crate::backend::flash_attention::{self, Shape, Version, is_quantised};
+use crate::backend::rules::Target;
 use crate::backend::select::{Selection, Surroundings};
 use crate::config::ModelDtype;
 use crate::dtype::CacheDtype as D;
@@ -11,8 +12,9 @@ use crate::gpu::Arch;
 
 /// `vllm/v1/attention/backends/flash_attn.py`
 pub(super) fn flash_attn(selection: &Selection, around: &Surroundings) -> Reason {
-    let quantised = is_quantised(selection.kv_cache_dtype);
-    if selection.use_mm_prefix && quantised && around.arch == Arch::Sm90 {
+    let quantised = is_quantised(selection.kv_cache_dtype, around.rules);
+    let hopper_reads_fp8 = around.rules.fa4_reads_fp8_on_hopper;
+    if selection.use_mm_prefix && quantised && hopper_reads_fp8 && around.arch == Arch::Sm90 {
         return say("SM90 FP8 KV with mm_prefix requires Triton");
     }
     let shape = flash_shape(selection);
@@ -27,12 +29,14 @@ pub(super) fn flash_attn(selection: &Selection, around: &Surroundings) -> Reason
             around,
         )
     {
-        return say(
-            "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, or FA4 on SM100",
-        );
+        return say(if hopper_reads_fp8 {
+            "FP8 KV cache requires FA3 on SM90, FA4 with head_size=512 on SM90, or FA4 on SM100"
+        } else {
+            "FP8 KV cache requires FA3 on SM90 or FA4 on SM100"
+        });
     }
     if selection.use_mm_prefix
-        && flash_attention::version(&shape, around.arch, Some(around)) != Version::Four
+        && flash_attention::version(&shape, around.target(), Some(around)) != Version::Four
     {
         return say(
             "mm_prefix (PrefixLM bidirectional attention) requires FlashAttention v4, which does \
@@ -62,8 +66,11 @@ pub(super) fn causal_flash_attn(selection: &Selection, around: &Surroundings) ->
     if let Some(reason) = flash_attn(&causal, around) {
         return Some(reason);
     }
-    let version = flash_attention::version(&flash_shape(selection), around.arch, Some(around));
+    let version = flash_attention::version(&flash_shape(selection), around.target(), Some(around));
     match version {
+        Version::Two | Version::Three if !around.rules.composite_takes_fa3 => {
+            say("causal route requires FlashAttention v4")
+        }
         Version::Two => say("causal route requires FlashAttention v3 or v4"),
         Version::Three | Version::Four => None,
     }
@@ -75,12 +82,15 @@ pub(super) fn of_child(name: &str, reason: Reason) -> Reason {
 }
 
 /// `vllm/v1/attention/backends/flashinfer.py`
-pub(super) fn flashinfer(selection: &Selection, arch: Arch) -> Reason {
+pub(super) fn flashinfer(selection: &Selection, target: Target) -> Reason {
+    if !target.rules.flashinfer_objects_to_nvfp4 {
+        return None;
+    }
     let nvfp4 = matches!(
         selection.kv_cache_dtype,
         D::Nvfp4 | D::Nvfp44over6 | D::Nvfp4DsMla
     );
-    match arch {
+    match target.arch {
         Arch::Sm90 | Arch::Sm120 if nvfp4 && selection.head_size == 64 => {
             say("fa2 prefill misreads an NVFP4 KV cache at head_size 64")
         }
@@ -91,21 +101,24 @@ pub(super) fn flashinfer(selection: &Selection, arch: Arch) -> Reason {
     }
 }
 
-/// `vllm/v1/attention/backends/b12x.py`. The package comes with FlashInfer's
-/// wheel (`flashinfer/experimental/b12x`) and runs on SM120 alone.
-pub(super) fn b12x(selection: &Selection, arch: Arch) -> Reason {
+/// `vllm/v1/attention/backends/b12x.py`. Where there is the package
+/// (`flashinfer/experimental/b12x` in FlashInfer's wheel), it runs on SM120 alone.
+pub(super) fn b12x(selection: &Selection, target: Target) -> Reason {
     if selection.dtype != ModelDtype::Bfloat16 {
         return say("b12x currently requires bfloat16 queries");
     }
     match selection.kv_cache_dtype {
         D::Float16 => return say("b12x does not support float16 KV cache"),
         D::Fp8 | D::Fp8E4m3 => {}
-        other if is_quantised(other) => {
+        other if is_quantised(other, target.rules) => {
             return say("b12x currently supports only fp8/fp8_e4m3 quantized KV cache dtypes");
         }
         _ => {}
     }
-    match arch {
+    if !target.rules.has_b12x {
+        return say("Install the b12x backend with `pip install vllm[b12x]`");
+    }
+    match target.arch {
         Arch::Sm90 | Arch::Sm100 => {
             say("b12x paged attention is not supported on the current device")
         }

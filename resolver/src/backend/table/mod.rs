@@ -1,23 +1,25 @@
-//! What each attention backend declares: one row a backend.
+//! What each attention backend answers by itself, and in which order they are
+//! tried: generated from what vLLM itself said on every compute capability.
 //! Mirrors the classes that `vllm/v1/attention/backends/registry.py` names and
-//! their `supports_…` methods; every row was held against vLLM's own answers on
-//! each compute capability. Rules that look at several things at once are in
-//! `combination.rs`.
+//! their `supports_…` methods. Rules that look at several things at once are in
+//! `combination`, `kernel_block.rs` and `flash_attention.rs`.
 
 mod rows;
 
 use super::AttentionBackend as B;
-use super::flash_attention::{self, Shape, Version};
-use super::select::Surroundings;
+use super::flash_attention::Version;
+use super::kernel_block::KernelBlock;
+use super::rules::Target;
 use crate::config::ModelDtype;
-use crate::dtype::CacheDtype as D;
+use crate::dtype::CacheDtype;
 use crate::gpu::Arch;
+use crate::layout::KvCacheLayout;
 
 /// What naming a backend leads to.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Entry {
     /// A class that is asked what it supports.
-    Class(Row),
+    Class(&'static Row),
     /// Its module does not exist.
     NoModule(&'static str),
     /// A name that a plugin must fill.
@@ -31,150 +33,217 @@ pub(super) enum Entry {
 
 /// What a backend supports, as far as it says so field by field. Every row
 /// takes decoder attention.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Row {
-    pub model_dtypes: &'static [ModelDtype],
-    pub cache_dtypes: CacheDtypes,
-    pub head_sizes: HeadSizes,
-    /// Architectures among those answered.
-    pub archs: &'static [Arch],
+    pub backend: B,
+    /// Where it holds: a bit for each release, architecture and version of FlashAttention.
+    releases: u16,
+    archs: u8,
+    flash_attn: u8,
+    model_dtypes: u8,
+    /// `supports_kv_cache_dtype`
+    pub cache_dtypes: Dtypes,
+    head_sizes: &'static [Range],
+    /// Architectures that it runs on.
+    runs_on: u8,
+    does: u16,
+    /// `get_supported_kernel_block_sizes`, of no model.
+    pub kernel_blocks: &'static [KernelBlock],
+    /// Whether a KV block may be several of them.
+    pub splits_blocks: bool,
+    /// `get_preferred_block_size`, where it is not the general one.
+    pub own_block: Option<u16>,
+    /// `supported_kv_cache_layouts`, most preferred first; `None` for any.
+    pub layouts: Option<&'static [KvCacheLayout]>,
+}
+
+/// `is_mla`
+pub(super) const MLA: u16 = 1;
+/// `is_sparse`
+pub(super) const SPARSE: u16 = 1 << 1;
+/// `supports_sink`
+pub(super) const SINKS: u16 = 1 << 2;
+/// `supports_mm_prefix`
+pub(super) const MM_PREFIX: u16 = 1 << 3;
+/// `supports_per_head_quant_scales`
+pub(super) const PER_HEAD_SCALES: u16 = 1 << 4;
+/// `supports_sliding_window`
+pub(super) const SLIDING_WINDOW: u16 = 1 << 5;
+/// `supports_dcp`: decode context parallelism (since 0.30)
+pub(super) const DCP: u16 = 1 << 6;
+/// `indexes_kv_by_block_stride` (through 0.28)
+pub(super) const BY_BLOCK_STRIDE: u16 = 1 << 7;
+
+/// `attention_config.flash_attn_version` is not set.
+const AUTOMATIC: u8 = 1;
+/// It is 2.
+const FORCED_2: u8 = 1 << 1;
+/// It is 4.
+const FORCED_4: u8 = 1 << 2;
+
+impl Row {
+    /// Whether it says all of these.
+    pub(super) const fn does(&self, flags: u16) -> bool {
+        self.does & flags == flags
+    }
+
+    pub(super) const fn runs_on(&self, arch: Arch) -> bool {
+        self.runs_on & archs(&[arch]) != 0
+    }
+
+    pub(super) const fn takes_model_dtype(&self, dtype: ModelDtype) -> bool {
+        self.model_dtypes & floats(&[dtype]) != 0
+    }
+
+    /// `supports_head_size`
+    pub(super) fn takes_head_size(&self, size: u64) -> bool {
+        self.head_sizes.iter().any(|range| range.contains(size))
+    }
+
+    fn holds(&self, backend: B, target: Target, forced: Option<Version>) -> bool {
+        let flash_attn = match forced {
+            None | Some(Version::Three) => AUTOMATIC,
+            Some(Version::Two) => FORCED_2,
+            Some(Version::Four) => FORCED_4,
+        };
+        self.backend == backend
+            && target.rules.release.is_in(self.releases)
+            && self.archs & archs(&[target.arch]) != 0
+            && self.flash_attn & flash_attn != 0
+    }
+}
+
+/// An order in which backends are tried, and when.
+#[derive(Debug)]
+pub(super) struct Order {
+    releases: u16,
+    archs: u8,
+    mla: bool,
+    mm_prefix: Option<bool>,
+    cache_dtypes: Dtypes,
+    heads: Range,
+    head_sizes: Range,
+    backends: &'static [B],
+}
+
+/// What an order is asked for.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Asked {
     pub mla: bool,
-    pub sparse: bool,
-    pub sinks: Where,
-    pub mm_prefix: Where,
-    pub per_head_scales: Where,
-    pub sliding_window: bool,
-    /// Decode context parallelism.
-    pub dcp: bool,
+    pub mm_prefix: bool,
+    pub cache_dtype: CacheDtype,
+    /// Of one rank.
+    pub heads: u64,
+    pub head_size: u64,
 }
 
-/// `supports_kv_cache_dtype`
+/// The backends to try, first to last.
+/// Mirrors `vllm/platforms/cuda.py` `_get_backend_priorities`.
+pub(super) fn order(asked: Asked, target: Target) -> &'static [B] {
+    let fits = |order: &&Order| {
+        target.rules.release.is_in(order.releases)
+            && order.archs & archs(&[target.arch]) != 0
+            && order.mla == asked.mla
+            && order
+                .mm_prefix
+                .is_none_or(|mm_prefix| mm_prefix == asked.mm_prefix)
+            && order.cache_dtypes.contain(asked.cache_dtype)
+            && order.heads.contains(asked.heads)
+            && order.head_sizes.contains(asked.head_size)
+    };
+    rows::ORDERS
+        .iter()
+        .find(fits)
+        .map_or(&[], |order| order.backends)
+}
+
+/// A set of spellings of `--kv-cache-dtype`.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum CacheDtypes {
-    /// These.
-    OneOf(&'static [D]),
-    /// FlashAttention's: fp8 where its version reads it.
-    FlashAttention,
-    /// FlashInfer's: NVFP4 by architecture.
-    Flashinfer,
-}
+pub(super) struct Dtypes(u32);
 
-impl CacheDtypes {
-    pub(super) fn contain(self, dtype: D, around: &Surroundings) -> bool {
-        match self {
-            Self::OneOf(list) => list.contains(&dtype),
-            // `vllm/v1/attention/backends/flash_attn.py` `supports_kv_cache_dtype`
-            Self::FlashAttention => {
-                rows::FLOATS.contains(&dtype)
-                    || (matches!(dtype, D::Fp8 | D::Fp8E4m3)
-                        && flash_attention::reads_quantised_cache(dtype, &Shape::default(), around))
-            }
-            // `vllm/v1/attention/backends/flashinfer.py` `supports_kv_cache_dtype`:
-            // on SM100 whatever begins with "nvfp4", elsewhere by FA2 kernels
-            Self::Flashinfer => match dtype {
-                D::Nvfp4 => true,
-                D::Nvfp44over6 | D::Nvfp4DsMla => around.arch == Arch::Sm100,
-                _ => rows::FLOATS_AND_FP8_KINDS.contains(&dtype),
-            },
+impl Dtypes {
+    const ALL: Self = Self(u32::MAX);
+    const QUANTISED: Self =
+        Self(!Self::these(&[CacheDtype::Auto, CacheDtype::Float16, CacheDtype::Bfloat16]).0);
+
+    const fn these(dtypes: &[CacheDtype]) -> Self {
+        let (mut mask, mut index) = (0, 0);
+        while index < dtypes.len() {
+            mask |= 1 << dtypes[index] as u32;
+            index += 1;
         }
+        Self(mask)
+    }
+
+    pub(super) const fn contain(self, dtype: CacheDtype) -> bool {
+        self.0 & Self::these(&[dtype]).0 != 0
     }
 }
 
-/// `supports_head_size`
+/// Numbers at equal distances.
 #[derive(Debug, Clone, Copy)]
-pub(super) enum HeadSizes {
-    /// Any.
-    Any,
-    /// From so many on.
-    AtLeast(u64),
-    /// These.
-    OneOf(&'static [u64]),
-    /// FlashAttention's: multiples of 8 up to 256, with FA4 up to 512.
-    FlashAttention,
-    /// Of these, those that FlashAttention takes, too.
-    FlashAttentionAnd(&'static [u64]),
+pub(super) struct Range {
+    first: u16,
+    last: u16,
+    step: u16,
 }
 
-impl HeadSizes {
-    pub(super) fn contain(self, size: u64, arch: Arch) -> bool {
-        match self {
-            Self::Any => true,
-            Self::AtLeast(least) => size >= least,
-            Self::OneOf(list) => list.contains(&size),
-            // `vllm/v1/attention/backends/flash_attn.py` `supports_head_size`
-            Self::FlashAttention => {
-                let most = if flash_attention::runs_fa4(arch) {
-                    512
-                } else {
-                    256
-                };
-                size.is_multiple_of(8) && size <= most
-            }
-            Self::FlashAttentionAnd(list) => {
-                list.contains(&size) && Self::FlashAttention.contain(size, arch)
-            }
-        }
+impl Range {
+    const ANY: Self = Self::from(0);
+
+    const fn from(first: u16) -> Self {
+        Self::steps(first, u16::MAX, 1)
+    }
+
+    const fn only(number: u16) -> Self {
+        Self::steps(number, number, 1)
+    }
+
+    const fn steps(first: u16, last: u16, step: u16) -> Self {
+        Self { first, last, step }
+    }
+
+    fn contains(self, number: u64) -> bool {
+        let (first, last) = (u64::from(self.first), u64::from(self.last));
+        let ends = last == u64::from(u16::MAX) || number <= last;
+        number >= first && ends && (number - first).is_multiple_of(u64::from(self.step))
     }
 }
 
-/// On which GPUs something is supported.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Where {
-    Nowhere,
-    Everywhere,
-    /// Where FlashAttention's default version is 3 or 4.
-    FlashAttention3Or4,
-    /// Where FA4 runs, whatever the default is.
-    FlashAttention4,
+const fn archs(archs: &[Arch]) -> u8 {
+    let (mut mask, mut index) = (0, 0);
+    while index < archs.len() {
+        mask |= 1 << archs[index] as u8;
+        index += 1;
+    }
+    mask
 }
 
-impl Where {
-    pub(super) fn holds(self, around: &Surroundings) -> bool {
-        match self {
-            Self::Nowhere => false,
-            Self::Everywhere => true,
-            Self::FlashAttention3Or4 => {
-                flash_attention::version(&Shape::default(), around.arch, Some(around))
-                    > Version::Two
-            }
-            Self::FlashAttention4 => flash_attention::runs_fa4(around.arch),
-        }
+const fn floats(dtypes: &[ModelDtype]) -> u8 {
+    let (mut mask, mut index) = (0, 0);
+    while index < dtypes.len() {
+        mask |= 1 << dtypes[index] as u8;
+        index += 1;
     }
+    mask
+}
+
+/// The backend's row, if it is a class there. `forced` is
+/// `attention_config.flash_attn_version`.
+pub(super) fn row(backend: B, target: Target, forced: Option<Version>) -> Option<&'static Row> {
+    rows::ROWS
+        .iter()
+        .find(|row| row.holds(backend, target, forced))
 }
 
 /// What vLLM knows by this name.
-pub(super) const fn entry(backend: B) -> Entry {
-    Entry::Class(match backend {
-        B::FlashAttn | B::FlashAttnDiffkv => rows::FLASH_ATTN,
-        B::TritonAttn => rows::TRITON_ATTN,
-        B::TritonAttnDiffkv => rows::TRITON_ATTN_DIFFKV,
-        B::TritonFlashAttn => rows::TRITON_FLASH_ATTN,
-        B::TritonFlashinfer => rows::TRITON_FLASHINFER,
-        B::Flashinfer => rows::FLASHINFER,
-        B::FlexAttention => rows::FLEX_ATTENTION,
-        B::Turboquant => rows::TURBOQUANT,
-        B::Ultraquant => rows::ULTRAQUANT,
-        B::B12x => rows::B12X,
-        B::HpcAttn => rows::HPC_ATTN,
-        B::FlashinferMla | B::CutlassMla => rows::FLASHINFER_MLA,
-        B::TokenspeedMla => rows::TOKENSPEED_MLA,
-        B::FlashAttnMla => rows::FLASH_ATTN_MLA,
-        B::Flashmla => rows::FLASHMLA,
-        B::TritonMla => rows::TRITON_MLA,
-        B::FlashinferMlaSparse => rows::FLASHINFER_MLA_SPARSE,
-        B::FlashinferMlaSparseSm90 => rows::FLASHINFER_MLA_SPARSE_SM90,
-        B::FlashinferMlaSparseSm120 => rows::FLASHINFER_MLA_SPARSE_SM120,
-        B::FlashAttnMlaSparse => rows::FLASH_ATTN_MLA_SPARSE,
-        B::FlashAttnMlaSparseFa4 => rows::FLASH_ATTN_MLA_SPARSE_FA4,
-        B::FlashmlaSparse => rows::FLASHMLA_SPARSE,
-        B::FlashmlaSparseDsv4 | B::FlashmlaSparseDsv41 => rows::DEEPSEEK_V4,
-        B::FlashinferMlaSparseDsv4 | B::FlashinferMlaSparseDsv41 => rows::DEEPSEEK_V4_FLASHINFER,
-        B::FlashmlaMegaAttnDsv41 => rows::MEGA_ATTENTION,
-        B::MinimaxM3Sparse | B::CutlassMsa | B::TritonMsa => rows::MINIMAX_M3_SPARSE,
-        B::Step5Dsa => rows::STEP5_DSA,
-        B::TreeAttn => return Entry::Former,
-        B::NoAttention => return Entry::NoModule("vllm.v1.attention.backends.no_attention"),
-        B::TorchSdpa | B::Custom => return Entry::Unregistered,
+pub(super) fn entry(backend: B, target: Target, forced: Option<Version>) -> Entry {
+    if let Some(row) = row(backend, target, forced) {
+        return Entry::Class(row);
+    }
+    match backend {
+        B::NoAttention => Entry::NoModule("vllm.v1.attention.backends.no_attention"),
+        B::TorchSdpa | B::Custom => Entry::Unregistered,
         B::RocmAttn
         | B::RocmSegmentedAttn
         | B::RocmAiterMla
@@ -188,6 +257,7 @@ pub(super) const fn entry(backend: B) -> Entry {
         | B::XpuMlaSparse
         | B::CpuAttn
         | B::CpuMla
-        | B::AmxMla => return Entry::OtherPlatform,
-    })
+        | B::AmxMla => Entry::OtherPlatform,
+        _ => Entry::Former,
+    }
 }

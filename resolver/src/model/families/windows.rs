@@ -148,6 +148,7 @@ pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, ModelError> {
     });
     Ok(Decoder {
         windows: WindowSource::Own,
+        dtype_hook: DtypeHook::UntoldLayers,
         ..plain("model.layers", layers.collect())
     })
 }

@@ -64,7 +64,7 @@ pub(super) fn choose(
     for layer in &context.decoder.layers {
         let asked = Asked {
             kind: layer.kind,
-            is_skipped: context.is_skipped(layer),
+            is_skipped: context.is_skipped(layer) || context.leaves_layers_untold(),
             cache_dtype: chosen.cache_dtype,
         };
         let same = known.iter().find(|(other, _)| *other == asked);
@@ -299,7 +299,7 @@ impl Asked {
     ) -> Result<AttentionBackend, Box<Refusal>> {
         // Gemma 4 on SM120: no FlashAttention for both of its head sizes
         let forced = (context.decoder.dtype_hook == DtypeHook::TwoHeadSizes
-            && context.arch == Arch::Sm120)
+            && context.target.arch == Arch::Sm120)
             .then_some(AttentionBackend::TritonAttn);
         let asked = context.config.attention_backend.or(forced);
         let backend = select(asked, selection, &context.surroundings(self.cache_dtype))?;
@@ -363,7 +363,7 @@ fn by_model(
         Some(asked @ (AttentionBackend::FlashAttnDiffkv | AttentionBackend::TritonAttnDiffkv)) => {
             asked
         }
-        _ if flash_attention::version(&shape, context.arch, Some(&around)) != Version::Two => {
+        _ if flash_attention::version(&shape, context.target, Some(&around)) != Version::Two => {
             AttentionBackend::FlashAttnDiffkv
         }
         _ => AttentionBackend::TritonAttnDiffkv,

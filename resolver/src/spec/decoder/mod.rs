@@ -14,6 +14,7 @@ use crate::backend::customize::customize;
 use crate::backend::flash_attention::Version;
 use crate::backend::layer::LayerBackend;
 use crate::backend::layouts;
+use crate::backend::rules::Target;
 use crate::backend::select::{self, Surroundings};
 use crate::config::EngineConfig;
 use crate::dtype::{CacheDtype, TorchDtype};
@@ -33,12 +34,18 @@ pub(crate) struct Context<'a> {
     pub common: &'a Common,
     pub decoder: &'a Decoder,
     pub config: &'a EngineConfig,
-    pub arch: Arch,
+    pub target: Target,
     pub capability: ComputeCapability,
     pub profile: &'a Profile,
 }
 
 impl Context<'_> {
+    /// Whether no layer knows what is asked of the cache.
+    /// Mirrors `vllm/model_executor/models/mimo_v2.py` `MiMoV2FlashDecoderLayer`.
+    pub fn leaves_layers_untold(&self) -> bool {
+        self.decoder.dtype_hook == DtypeHook::UntoldLayers && !self.profile.tells_layers_of_cache
+    }
+
     /// Whether the layer is kept in the model's dtype: by its number, by its
     /// window, or because it stands at an end. Mirrors `Attention.__init__` and
     /// `MLAAttention.__init__`.
@@ -75,7 +82,7 @@ impl Context<'_> {
         backend: LayerBackend,
         spec: LayerSpec,
     ) -> Result<LayerSpec, Box<Refusal>> {
-        customize(backend, spec, self.arch, self.profile)
+        customize(backend, spec, self.target, self.profile)
     }
 
     /// Whether `kv_cache_dtype_skip_layers` has entries in the end, be it of no
@@ -90,7 +97,8 @@ impl Context<'_> {
         let heads = self.common.num_attention_heads / tensor;
         let kv = (self.common.num_key_value_heads / tensor).max(1);
         Surroundings {
-            arch: self.arch,
+            rules: self.target.rules,
+            arch: self.target.arch,
             capability: self.capability,
             heads_per_rank: heads,
             gqa_ratio: if self.common.use_mla { 1 } else { heads / kv },
@@ -123,8 +131,10 @@ impl Context<'_> {
             None | Some(AttentionBackend::FlashAttn)
         );
         let two_sizes = self.decoder.dtype_hook == DtypeHook::TwoHeadSizes;
-        match self.arch {
-            Arch::Sm90 if dtype.is_fp8_spelling() && !self.profile.two_head_sizes_force_fa4 => None,
+        match self.target.arch {
+            Arch::Sm90 if dtype.is_fp8_spelling() && self.target.rules.fa4_reads_fp8_on_hopper => {
+                None
+            }
             Arch::Sm90 | Arch::Sm100 => (two_sizes && may_choose).then_some(Version::Four),
             Arch::Sm120 => None,
         }
@@ -193,7 +203,7 @@ pub(crate) fn build(
     let around = context.surroundings(chosen.cache_dtype);
     let block = alignment::block_size(context, &chosen, &distinct, &around, trace)?;
     let (layers, spec_backends) = rows::layers(context, &chosen, &block, trace)?;
-    let layouts = layouts::layout_candidates(&distinct, context.arch)?;
+    let layouts = layouts::layout_candidates(&distinct, context.target)?;
     let mut names: Vec<&'static str> = distinct.iter().map(|backend| backend.as_str()).collect();
     names.sort_unstable();
     names.dedup();

@@ -148,15 +148,7 @@ fn window_spec(
             },
         )?
         .unpadded_page_size_bytes()?;
-    let around;
-    let asking = match context.profile.window_block {
-        WindowBlock::LargestOfLayer => Asking::Layer(&spec, context.arch),
-        WindowBlock::Smallest | WindowBlock::LargestOfBackend => {
-            around = context.surroundings(context.config.cache_dtype);
-            Asking::Platform(&around)
-        }
-    };
-    let mut sizes = kernel_blocks(backend, asking);
+    let mut sizes = kernel_blocks(backend, Asking::Layer(&spec, context.target));
     let budget = match (block.window_page, context.profile.window_block) {
         (Some(page), _) => page,
         (None, WindowBlock::Smallest) => 0,

@@ -3,8 +3,8 @@
 use super::super::{LayerSpec, Layers, SpecKind};
 use crate::backend::kernel_block::{Asking, KernelBlock, kernel_blocks};
 use crate::backend::layer::LayerBackend;
+use crate::backend::rules::Target;
 use crate::error::Refusal;
-use crate::gpu::Arch;
 use crate::layout::KvCacheLayout;
 use crate::resolution::Note;
 
@@ -40,7 +40,7 @@ fn kernel(block: u64, sizes: &[KernelBlock]) -> Kernel {
 pub(crate) fn concerns(
     layers: &Layers,
     backends: &[LayerBackend],
-    arch: Arch,
+    target: Target,
     layout: KvCacheLayout,
     bytes_per_block: u64,
     notes: &mut Vec<Note>,
@@ -49,7 +49,7 @@ pub(crate) fn concerns(
         if spec.kind == SpecKind::Mamba {
             continue;
         }
-        let sizes = kernel_blocks(*backend, Asking::Layer(spec, arch));
+        let sizes = kernel_blocks(*backend, Asking::Layer(spec, target));
         match kernel(spec.block_size, &sizes) {
             Kernel::Whole => {}
             Kernel::Misfit => {
