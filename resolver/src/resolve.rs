@@ -131,6 +131,12 @@ fn decoder(
         )));
     }
     let profile = request.release.profile();
+    if config.decode_context_parallel_size > 1 && !profile.models_context_parallelism {
+        return Err(Refusal::not_modelled(format!(
+            "decode_context_parallel_size on vLLM {} is not modelled",
+            request.release
+        )));
+    }
     if keeps_all_states(request, decoder, config) {
         return Err(Refusal::not_modelled(format!(
             "mamba_cache_mode=all of {} on vLLM {} is not modelled",

@@ -91,8 +91,12 @@ pub struct Profile {
     pub mamba_mode: MambaMode,
     /// The hook of GLM's sparse MLA makes `auto` fp8 on SM100 (since 0.32).
     pub glm_is_fp8_on_sm100: bool,
-    /// KDA's recurrent state may not be float16 (since 0.30).
-    pub checks_kda_state: bool,
+    /// `--mamba-ssm-cache-dtype` sets KDA's recurrent state, which may not be
+    /// float16 (since 0.30); before, it is float32.
+    pub kda_state_is_set: bool,
+    /// Decode context parallelism of the families beside DeepSeek V4 has rules
+    /// here (since 0.29).
+    pub models_context_parallelism: bool,
     /// MiMo V2's layers are told of the cache's configuration (since 0.32); before,
     /// they keep the model's dtype whatever is asked.
     pub tells_layers_of_cache: bool,

@@ -61,7 +61,8 @@ pub(super) const V0_33_0: Profile = Profile {
     checkpoints: Checkpoints::All,
     mamba_mode: MambaMode::Ignored,
     glm_is_fp8_on_sm100: true,
-    checks_kda_state: true,
+    kda_state_is_set: true,
+    models_context_parallelism: true,
     tells_layers_of_cache: true,
     leaders_have_specs: true,
     refines_expert_blocks: true,
@@ -125,7 +126,7 @@ pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
     windows_split_to_fit: false,
     window_block: WindowBlock::Smallest,
     leaders_have_specs: false,
-    checks_kda_state: false,
+    kda_state_is_set: false,
 });
 
 pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
@@ -133,6 +134,7 @@ pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
     has_layouts: false,
     checkpoints: Checkpoints::None,
     refines_expert_blocks: false,
+    models_context_parallelism: false,
     grouping: Grouping::FullFirst { raises_pages: false },
     block_rule: BlockRule::Slots(SlotRule::ByOffset),
     pads_by_block_stride: true,

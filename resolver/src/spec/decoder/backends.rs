@@ -106,7 +106,7 @@ impl Asked {
             LayerKind::Mla { .. } => self.mla(context, trace),
             LayerKind::Linear(linear) => {
                 check_linear(linear, context.config.tensor_parallel_size)?;
-                check_states(linear, context.config.recurrent_dtype)?;
+                check_states(linear, context)?;
                 let backend = LayerBackend::Fixed(match linear.kernel {
                     LinearKernel::Gdn => FixedBackend::GdnAttn,
                     LinearKernel::Mamba2 => FixedBackend::Mamba2Attn,

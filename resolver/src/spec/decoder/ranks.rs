@@ -1,5 +1,6 @@
 //! What layers ask of their ranks.
 
+use super::Context;
 use crate::config::StateDtype;
 use crate::error::{Refusal, Stage};
 use crate::model::decoder::{Attention, HeadSharing, Linear, LinearKernel};
@@ -51,16 +52,19 @@ fn raise(message: String) -> Box<Refusal> {
 }
 
 /// Mirrors `vllm/model_executor/layers/mamba/mamba_utils.py` `kda_state_dtype`.
-pub(super) fn check_states(linear: Linear, recurrent: StateDtype) -> Result<(), Box<Refusal>> {
+pub(super) fn check_states(linear: Linear, context: &Context) -> Result<(), Box<Refusal>> {
+    let recurrent = context.config.recurrent_dtype;
     match (linear.kernel, recurrent) {
-        (LinearKernel::Kda, StateDtype::Float16) => Err(Refusal::raised(
-            Stage::Model,
-            "ValueError",
-            format!(
-                "KDA recurrent state supports only auto, float32, and bfloat16; got {}",
-                recurrent.as_str()
-            ),
-        )),
+        (LinearKernel::Kda, StateDtype::Float16) if context.profile.kda_state_is_set => {
+            Err(Refusal::raised(
+                Stage::Model,
+                "ValueError",
+                format!(
+                    "KDA recurrent state supports only auto, float32, and bfloat16; got {}",
+                    recurrent.as_str()
+                ),
+            ))
+        }
         (LinearKernel::Kda | LinearKernel::Gdn | LinearKernel::Mamba2, _) => Ok(()),
     }
 }

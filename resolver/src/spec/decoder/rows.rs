@@ -239,11 +239,11 @@ pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Box<
     let config = context.config;
     let model = config.model_dtype.torch().size_bytes();
     let element = config.state_dtype.size_bytes().unwrap_or(model);
-    let recurrent = config
-        .recurrent_dtype
-        .size_bytes()
-        .or(linear.state_dtype_bytes)
-        .unwrap_or(element);
+    let is_set = linear.kernel != LinearKernel::Kda || context.profile.kda_state_is_set;
+    let asked = is_set
+        .then(|| config.recurrent_dtype.size_bytes())
+        .flatten();
+    let recurrent = asked.or(linear.state_dtype_bytes).unwrap_or(element);
     let width = match linear.groups {
         None => linear.conv_dim,
         Some((groups, of_each)) => {
