@@ -131,6 +131,15 @@ fn decoder(
         )));
     }
     let profile = request.release.profile();
+    // these two change nothing in a block's bytes; what asks for the others was not read
+    let layout = request.env.kv_cache_layout.as_deref();
+    if !profile.has_layouts && !matches!(layout, None | Some("NHD" | "HND")) {
+        return Err(Refusal::not_modelled(format!(
+            "VLLM_KV_CACHE_LAYOUT={} on vLLM {} is not modelled",
+            layout.unwrap_or_default(),
+            request.release
+        )));
+    }
     if config.decode_context_parallel_size > 1 && !profile.models_context_parallelism {
         return Err(Refusal::not_modelled(format!(
             "decode_context_parallel_size on vLLM {} is not modelled",
@@ -208,17 +217,14 @@ fn plan(
         pool_bytes(request),
         trace,
     )?;
-    let worker_refuses = match layout {
-        Some(layout) => spec::decoder::worker_concerns(
-            &built.layers,
-            &built.spec_backends,
-            profile.on(arch),
-            layout,
-            plan.bytes_per_block,
-            notes,
-        )?,
-        None => false,
-    };
+    let worker_refuses = spec::decoder::worker_concerns(
+        &built.layers,
+        &built.spec_backends,
+        profile.on(arch),
+        layout,
+        plan.bytes_per_block,
+        notes,
+    )?;
     let outcome = if built.concerns || worker_refuses {
         Outcome::Unverified
     } else if built.cache_dtype == config.requested_cache_dtype {

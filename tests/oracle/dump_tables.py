@@ -189,6 +189,8 @@ def fields_of_release():
         ]
         if hasattr(models, name)
     }
+    # in its own order, in which a refusal lists it
+    out["registry"] = list(models._VLLM_MODELS)
     return out
 
 

@@ -75,21 +75,23 @@ fn the_share_of_memory_is_vllms_default() {
 
 #[test]
 fn an_unknown_architecture_is_told_all_that_there_are() {
-    let case = r#"{"model":"stepfun-ai/Step-3.7-Flash-FP8","gpu":"h200"}"#;
-    let request = parse_case(case).1.expect("a well-formed case");
-    let text = resolve(&request).expect_err(case).to_string();
-    let (_, list) = text.split_once("dict_keys([").unwrap();
-    let mut ours: Vec<&str> = list.trim_end_matches("])").split(", ").collect();
-    ours.sort_unstable();
-    let kinds = dump(Release::V0_33_0)["architectures"].take();
-    let mut theirs: Vec<String> = kinds
-        .as_object()
-        .unwrap()
-        .values()
-        .flat_map(|names| names.as_array().unwrap())
-        .map(|name| format!("'{}'", name.as_str().unwrap()))
-        .collect();
-    theirs.sort_unstable();
-    theirs.dedup();
-    assert_eq!(ours, theirs);
+    for release in Release::ALL {
+        let case = format!(
+            r#"{{"release":"{release}","model":"stepfun-ai/Step-3.7-Flash-FP8","gpu":"h200"}}"#
+        );
+        let request = parse_case(&case).1.expect("a well-formed case");
+        let refusal = resolve(&request).expect_err(&case);
+        if !release.profile().models_all_families {
+            assert_eq!(refusal.refusal.stage(), kv_resolver::Stage::Unmodelled);
+            continue;
+        }
+        let text = refusal.to_string();
+        let (_, ours) = text.split_once("dict_keys([").unwrap();
+        let dump = dump(release);
+        let theirs: Vec<String> = list(&dump, "registry")
+            .iter()
+            .map(|name| format!("'{}'", name.as_str().unwrap()))
+            .collect();
+        assert_eq!(ours, theirs.join(", ") + "])", "{release}");
+    }
 }

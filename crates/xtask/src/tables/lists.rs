@@ -175,6 +175,76 @@ fn engine_args(releases: &[Tables]) -> Fallible<Vec<(Releases, Vec<&str>)>> {
     Ok(groups.into_iter().rev().collect())
 }
 
+/// `config/architectures.txt`: the models that each release knows, in the order in which its refusal lists
+/// them. A name that moved stands once for each place. Of releases whose backends are not dumped, DeepSeek V4 alone is
+/// modelled, so their lists are not needed. A line without a blank is a mask of releases, in hexadecimal; it holds for the
+/// names below it.
+pub fn architectures(releases: &[Tables]) -> Fallible<String> {
+    let lists: Vec<Vec<&str>> = releases
+        .iter()
+        .map(|tables| tables.names("/registry"))
+        .collect::<Fallible<_>>()?;
+    let mut all: Vec<(&str, Releases)> = Vec::new();
+    let asked = |bit: usize| releases[bit].json.get("backends").is_some();
+    for (bit, list) in lists
+        .iter()
+        .enumerate()
+        .rev()
+        .filter(|(bit, _)| asked(*bit))
+    {
+        all = woven(&all, list, 1 << bit);
+    }
+    for (bit, list) in lists.iter().enumerate().filter(|(bit, _)| asked(*bit)) {
+        let of_release = all.iter().filter(|(_, holders)| holders & (1 << bit) != 0);
+        if !of_release.map(|(name, _)| *name).eq(list.iter().copied()) {
+            return Err(format!("the {bit}th registry is not what the names come to").into());
+        }
+    }
+    let mut text = String::new();
+    for run in all.chunk_by(|a, b| a.1 == b.1) {
+        writeln!(text, "{:x}", run[0].1)?;
+        for (name, _) in run {
+            writeln!(text, " {name}")?;
+        }
+    }
+    Ok(text)
+}
+
+/// Both lists in one, as much as can be of what they share in the same places.
+fn woven<'a>(
+    all: &[(&'a str, Releases)],
+    list: &[&'a str],
+    holder: Releases,
+) -> Vec<(&'a str, Releases)> {
+    // how many the tails have in common
+    let mut common = vec![vec![0_usize; list.len() + 1]; all.len() + 1];
+    for (i, (name, _)) in all.iter().enumerate().rev() {
+        for (j, other) in list.iter().enumerate().rev() {
+            common[i][j] = if name == other {
+                common[i + 1][j + 1] + 1
+            } else {
+                common[i + 1][j].max(common[i][j + 1])
+            };
+        }
+    }
+    let (mut i, mut j) = (0, 0);
+    let mut out = Vec::with_capacity(all.len());
+    while i < all.len() || j < list.len() {
+        let both = i < all.len() && j < list.len();
+        if both && all[i].0 == list[j] {
+            out.push((all[i].0, all[i].1 | holder));
+            (i, j) = (i + 1, j + 1);
+        } else if j == list.len() || (both && common[i + 1][j] >= common[i][j + 1]) {
+            out.push(all[i]);
+            i += 1;
+        } else {
+            out.push((list[j], holder));
+            j += 1;
+        }
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;

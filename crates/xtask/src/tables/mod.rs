@@ -101,6 +101,10 @@ fn generated(workspace: &Workspace) -> Fallible<Vec<(PathBuf, String)>> {
             lists::of_releases(&releases)?,
         ),
         (
+            source.join("config/architectures.txt"),
+            lists::architectures(&releases)?,
+        ),
+        (
             workspace.root.join("docs/architectures.md"),
             architectures::page(newest, &models)?,
         ),

@@ -36,12 +36,13 @@ fn kernel(block: u64, sizes: &[KernelBlock]) -> Kernel {
 }
 
 /// Notes what the worker is known to refuse; true if it does.
-/// Mirrors `vllm/v1/kv_cache_interface.py` `create_kv_cache_views`.
+/// Mirrors `vllm/v1/kv_cache_interface.py` `create_kv_cache_views`; before there
+/// were layouts, blocks of a page of their own could be split.
 pub(crate) fn concerns(
     layers: &Layers,
     backends: &[LayerBackend],
     target: Target,
-    layout: KvCacheLayout,
+    layout: Option<KvCacheLayout>,
     bytes_per_block: u64,
     notes: &mut Vec<Note>,
 ) -> Result<bool, Box<Refusal>> {
@@ -57,6 +58,9 @@ pub(crate) fn concerns(
                 return Ok(true);
             }
             Kernel::Split(tokens) => {
+                let Some(layout) = layout else {
+                    continue;
+                };
                 let page = spec.unpadded_page_size_bytes()?;
                 let stride = if layout.is_block_outermost() {
                     bytes_per_block
@@ -80,7 +84,7 @@ fn misfit(spec: &LayerSpec, backend: LayerBackend, sizes: &[KernelBlock]) -> Not
         format!(
             "The plan passes, but the worker then looks for a kernel block that divides {block} \
              tokens, and {backend} takes [{}] only: vLLM's select_common_block_size \
-             (vllm/v1/worker/utils.py) raises \"No common block size for {block} (…)\".",
+             (vllm/v1/worker/utils.py) raises \"No common block size for {block}…\".",
             sizes.join(", "),
             block = spec.block_size,
         ),
