@@ -541,7 +541,7 @@ def text(value, indent=0):
 
 def main():
     p = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    p.add_argument("--oracle", type=pathlib.Path, default=ROOT.parent / "shared/oracle",
+    p.add_argument("--oracle", type=pathlib.Path, default=ROOT / "tests/oracle",
                    help="the folder of vllm_oracle.py")
     p.add_argument("--out", type=pathlib.Path, help="default: resolver/tables/<release>.json")
     p.add_argument("--lists", action="store_true", help="names, lists and defaults alone")

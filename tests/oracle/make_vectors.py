@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""make_vectors.py --venv DIR --stub DIR [--releases DIR] [--oracle FILE] [--models DIR] [--code DIR] [--out FILE] [CASES.jsonl]
+"""make_vectors.py --venv DIR --stub DIR [--releases DIR] [--overlays DIR] [--oracle FILE] [--models DIR] [--code DIR] [--out FILE] [CASES.jsonl]
 
-Asks vLLM itself (through shared/oracle/vllm_oracle.py) and writes vectors of the shared form, one
+Asks vLLM itself (through vllm_oracle.py beside it) and writes vectors of the shared form, one
 {"case": ..., "result": ...} a line. Never needed by the tests; it is how the vectors in tests/vectors/ are made.
 
 A case names its model by id ("deepseek-ai/DeepSeek-V4-Flash", a file of tests/models with "/" written "--") or
@@ -99,11 +99,22 @@ def reduce_result(result):
 def run(options, release, cases):
     """One oracle process: cases of one release and one compute capability."""
     env = dict(os.environ, LD_LIBRARY_PATH=options.stub)
-    env["ORACLE_PREIMPORT"] = options.preimport
+    root = next(pathlib.Path(options.venv).glob("lib/python3*/site-packages"))
     if release != INSTALLED:
         if not options.releases:
             sys.exit(f"--releases: where is the unpacked wheel of {release}?")
-        env["PYTHONPATH"] = os.path.join(options.releases, "v" + release)
+        root = pathlib.Path(options.releases) / ("v" + release)
+        path = [str(root)]
+        # its own FlashInfer (and transformers, where it pins one) come before the environment's
+        if options.overlays and (own := pathlib.Path(options.overlays) / release).is_dir():
+            path.insert(0, str(own))
+            # FlashInfer 0.7.2 brings a package b12x; no older one has it
+            env["ORACLE_HIDE"] = "b12x"
+        env["PYTHONPATH"] = os.pathsep.join(path)
+    # what a release does not have is not imported for it
+    has = lambda module: any((root / (module.replace(".", "/") + end)).exists() for end in (".py", "/__init__.py"))
+    env["ORACLE_PREIMPORT"] = ",".join(
+        module for module in options.preimport.split(",") if not module.startswith("vllm.") or has(module))
     lines, folders = [], []
     for number, case in enumerate(cases):
         case = dict(case, id=str(number))
@@ -138,7 +149,10 @@ def run(options, release, cases):
                 with open(options.log, "a") as f:
                     print(f"==== {case['id']}", *result["log"], sep="\n", file=f)
             yield result
-        process.wait()
+        # a process that died must not pass for one without cases
+        if process.wait():
+            stderr.seek(0)
+            sys.exit(f"{release}: the oracle ended with {process.returncode}\n{stderr.read()[-20000:]}")
     for folder in folders:
         folder.cleanup()
 
@@ -148,9 +162,10 @@ def main():
     p.add_argument("--venv", required=True, help="the oracle's environment")
     p.add_argument("--stub", required=True, help="the folder that make_stub.sh made")
     p.add_argument("--releases", help="the folder of unpacked wheels, v<release>/")
+    p.add_argument("--overlays", help="the folder of <release>/, packages that a release brings of its own")
     p.add_argument("--models", default=ROOT / "tests/models")
     p.add_argument("--code", help="the folder of model repositories' own code")
-    p.add_argument("--oracle", default=ROOT.parent / "shared/oracle/vllm_oracle.py")
+    p.add_argument("--oracle", default=ROOT / "tests/oracle/vllm_oracle.py")
     p.add_argument("--preimport", default=PREIMPORT, help="modules to import before the cases fork")
     p.add_argument("--log", help="append vLLM's own log here, case by case")
     p.add_argument("--raw", help="also append the raw results here")

@@ -1,0 +1,539 @@
+#!/usr/bin/env python3
+"""Ask vLLM itself, on a machine without a GPU, how it would lay out the KV cache.
+
+Reads one JSON case a line (stdin or a file), writes one JSON result a line.
+vLLM's own code does all the work: EngineArgs -> config -> the model built on
+torch's meta device -> backend selection -> KV specs -> grouping -> sizing.
+Only the GPU is pretended (compute capability, name, memory).  See README.md.
+
+ORACLE_HIDE names packages that are not to be found; ORACLE_STUB extensions that get a stand-in; ORACLE_PREIMPORT
+modules to import before the cases.
+
+A case:
+  {"id": "...",                       any string
+   "hf_config": {...},                the model's config.json (or "model": a folder holding one)
+   "gpu": {"cc": [9, 0], "name": "NVIDIA H200", "mem_gib": 141},
+   "args": {...},                     EngineArgs keywords, e.g. kv_cache_dtype, tensor_parallel_size
+   "env": {...},                      optional environment variables (VLLM_...)
+   "available_memory": 53687091200,   optional: bytes left for the KV cache per GPU
+   "usage": "server" | "llm"}         optional: which defaults `vllm serve` / LLM() would take
+"""
+import dataclasses
+import importlib
+import importlib.machinery
+import json
+import logging
+import os
+import sys
+import tempfile
+import time
+import types
+
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "INFO")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["VLLM_ENABLE_V1_MULTIPROCESSING"] = "0"
+os.environ["VLLM_NO_USAGE_STATS"] = "1"
+os.environ["HUMMING_DISABLE_PARALLEL_BUILD"] = "1"  # else every case compiles helpers it never uses
+
+# Packages that the environment's newer FlashInfer brought and the release's own does not.
+hidden = set(filter(None, os.environ.get("ORACLE_HIDE", "").split(",")))
+
+
+class Hiding:
+    def find_spec(self, name, path=None, target=None):
+        return None if name in hidden else importlib.machinery.PathFinder.find_spec(name, path, target)
+
+    def __getattr__(self, name):
+        return getattr(importlib.machinery.PathFinder, name)
+
+
+if hidden:
+    sys.meta_path[sys.meta_path.index(importlib.machinery.PathFinder)] = Hiding()
+
+# Whatever vLLM prints goes to stderr; stdout carries results alone.
+answers = os.fdopen(os.dup(1), "w")
+os.dup2(2, 1)
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+# An older release's compiled extensions may not load under a newer torch; nothing here runs a kernel.
+for name in filter(None, os.environ.get("ORACLE_STUB", "").split(",")):
+    sys.modules[name] = types.ModuleType(name)
+
+    class Yes:
+        def __call__(self, *a, **k):
+            return True
+
+        def __getattr__(self, name):
+            return self
+
+    # ... and its kernels answer every "do you support this?" with yes
+    namespace = torch._ops._OpNamespace
+    if not hasattr(namespace, "real_getattr"):
+        namespace.real_getattr = namespace.__getattr__
+
+        def lenient(self, op):
+            try:
+                return namespace.real_getattr(self, op)
+            except AttributeError:
+                if self.name.startswith(("_C", "_moe_C", "_flashmla", "_vllm")) and not op.startswith("__"):
+                    return Yes()
+                raise
+
+        namespace.__getattr__ = lenient
+        real_register_fake = torch.library.register_fake
+
+        def register_fake(op, *a, **k):
+            def ignore(func):
+                try:
+                    return real_register_fake(op, *a, **k)(func)
+                except RuntimeError:  # an operator of a stubbed extension
+                    return func
+
+            return ignore if not callable(a[0] if a else None) else real_register_fake(op, *a, **k)
+
+        torch.library.register_fake = register_fake
+
+import vllm.platforms as platforms
+from vllm.platforms.interface import DeviceCapability
+
+try:
+    from vllm.platforms.cuda import CudaPlatformBase
+except Exception:  # the CUDA extension did not load: register an empty stand-in
+    for name in ("vllm._C", "vllm._C_stable_libtorch", "vllm._moe_C"):
+        sys.modules.setdefault(name, types.ModuleType(name))
+    from vllm.platforms.cuda import CudaPlatformBase
+
+
+class PretendGpu(CudaPlatformBase):
+    cc = DeviceCapability(9, 0)
+    gpu_name = "NVIDIA H200"
+    total_memory = 141 * 1024**3
+
+    @classmethod
+    def get_device_capability(cls, device_id=0):
+        return cls.cc
+
+    @classmethod
+    def has_device_capability(cls, capability, device_id=0):
+        if isinstance(capability, tuple):
+            return (cls.cc.major, cls.cc.minor) >= capability
+        return cls.cc.to_int() >= capability
+
+    @classmethod
+    def is_device_capability(cls, capability, device_id=0):
+        if isinstance(capability, tuple):
+            return (cls.cc.major, cls.cc.minor) == capability
+        return cls.cc.to_int() == capability
+
+    @classmethod
+    def is_device_capability_family(cls, capability, device_id=0):
+        return cls.cc.to_int() // 10 == capability // 10
+
+    @classmethod
+    def get_device_name(cls, device_id=0):
+        return cls.gpu_name
+
+    @classmethod
+    def get_device_total_memory(cls, device_id=0):
+        return cls.total_memory
+
+    @classmethod
+    def get_device_uuid(cls, device_id=0):
+        return "GPU-0"
+
+    @classmethod
+    def is_fully_connected(cls, physical_device_ids):
+        return True
+
+    @classmethod
+    def num_compute_units(cls, device_id=0):
+        return 132
+
+    @classmethod
+    def device_count(cls):
+        return 64
+
+
+platforms._current_platform = PretendGpu()
+
+
+class Nothing:
+    def __init__(self, *a, **k):
+        pass
+
+    def __getattr__(self, name):
+        return lambda *a, **k: None
+
+
+torch.cuda.Event = Nothing
+torch.cuda.Stream = Nothing
+torch.cuda.current_stream = lambda *a, **k: Nothing()
+torch.cuda.is_available = lambda: True
+torch.cuda.device_count = lambda: 64
+torch.cuda.current_device = lambda *a, **k: 0
+torch.cuda.get_device_capability = lambda *a, **k: (PretendGpu.cc.major, PretendGpu.cc.minor)
+torch.cuda.get_device_name = lambda *a, **k: PretendGpu.gpu_name
+torch.cuda.mem_get_info = lambda *a, **k: (PretendGpu.total_memory, PretendGpu.total_memory)
+torch.cuda.get_device_properties = lambda *a, **k: types.SimpleNamespace(
+    major=PretendGpu.cc.major, minor=PretendGpu.cc.minor, name=PretendGpu.gpu_name,
+    total_memory=PretendGpu.total_memory, multi_processor_count=132,
+    shared_memory_per_block_optin=232448, L2_cache_size=50 * 2**20, warp_size=32,
+    max_threads_per_multi_processor=2048, regs_per_multiprocessor=65536, uuid="GPU-0",
+)
+if hasattr(torch, "accelerator"):
+    torch.accelerator.device_count = lambda: 64
+
+import vllm  # noqa: E402
+import vllm.utils.flashinfer as flashinfer_utils  # noqa: E402
+import vllm.utils.import_utils  # noqa: E402
+from vllm.engine.arg_utils import EngineArgs  # noqa: E402
+
+
+# A deployment image carries nvcc, FlashInfer's cubins and DeepGEMM; this machine need not.
+for module in (flashinfer_utils, vllm.utils.import_utils):
+    for name in ("has_flashinfer", "has_flashinfer_cubin", "has_deep_gemm"):
+        if hasattr(module, name):
+            setattr(module, name, lambda: True)
+
+
+# Older releases inspect a model class in a child process, which knows nothing of the pretended GPU.
+try:
+    import vllm.model_executor.models.registry as model_registry
+
+    if hasattr(model_registry, "_run_in_subprocess"):
+        model_registry._run_in_subprocess = lambda fn: fn()
+except ImportError:
+    pass
+
+
+class PretendGroup:
+    """One rank of a process group of the given size."""
+
+    def __init__(self, size):
+        self.world_size = size
+        self.rank = self.rank_in_group = self.local_rank = 0
+        self.ranks = list(range(size))
+        self.is_first_rank = self.is_last_rank = True
+        self.device = torch.device("cpu")
+        class Quiet:
+            world_size = size
+            def __getattr__(self, name):
+                return lambda *a, **k: None
+        q = Quiet(); q.size = lambda: size; q.rank = lambda: 0
+        self.device_group = self.cpu_group = q
+        self.unique_name = "pretend"
+
+    def __getattr__(self, name):
+        return lambda *a, **k: None
+
+
+# Symmetric-memory probes of DCP need real ranks (cp_common from 0.29 on, dcp_utils in 0.28).
+for module in ("cp_common", "dcp_utils"):
+    try:
+        cp = importlib.import_module("vllm.v1.attention.ops." + module)
+    except ImportError:
+        continue
+    for name in ("direct_cp_enabled", "direct_cp_multicast_enabled", "_direct_dcp_enabled", "_direct_dcp_multicast_enabled"):
+        if hasattr(cp, name):
+            setattr(cp, name, lambda *a, **k: False)
+    break
+
+
+class ToMeta(TorchFunctionMode):
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        device = kwargs.get("device")
+        if "cuda" in str(device) or (isinstance(device, int) and not isinstance(device, bool)):
+            kwargs["device"] = "meta"
+        if getattr(func, "__name__", "") in ("to", "cuda"):
+            args = tuple(
+                "meta" if isinstance(a, (str, torch.device)) and "cuda" in str(a) else a
+                for a in args
+            )
+        return func(*args, **kwargs)
+
+
+def init_groups(config):
+    import vllm.distributed.parallel_state as state
+
+    parallel = config.parallel_config
+    tp = parallel.tensor_parallel_size
+    sizes = {
+        "_TP": tp,
+        "_PP": 1,
+        "_DP": parallel.data_parallel_size,
+        "_EP": tp * parallel.data_parallel_size,
+        "_DCP": getattr(parallel, "decode_context_parallel_size", 1),
+        "_PCP": getattr(parallel, "prefill_context_parallel_size", 1),
+        "_EPLB": 1,
+        "_WORLD": 1,
+        "_INNER_DP_WORLD": 1,
+    }
+    for name, size in sizes.items():
+        if hasattr(state, name):
+            setattr(state, name, PretendGroup(size))
+
+
+def build_model(config):
+    from vllm.config import set_current_vllm_config
+    from vllm.model_executor.model_loader.utils import initialize_model
+
+    init_groups(config)
+    try:
+        from vllm.v1.worker.workspace import init_workspace_manager
+
+        init_workspace_manager(torch.device("meta"))
+    except ImportError:
+        pass
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(config.model_config.dtype)
+    try:
+        with set_current_vllm_config(config), torch.device("meta"), ToMeta():
+            return initialize_model(config)
+    finally:
+        torch.set_default_dtype(before)
+
+
+def attention_layers(config):
+    from vllm.config import get_layers_from_vllm_config
+    from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
+
+    return get_layers_from_vllm_config(config, AttentionLayerBase)
+
+
+def kv_specs(config):
+    from vllm.v1.kv_cache_interface import AttentionSpec
+
+    try:
+        from vllm.v1.worker.utils import customize_attention_spec
+    except ImportError:
+        customize_attention_spec = None
+        try:
+            # 0.28 to 0.31: the worker's own loop, which lets the backend pack the spec
+            from vllm.v1.worker.gpu.attn_utils import get_kv_cache_spec
+            from vllm.v1.attention.backend import AttentionBackend
+
+            if hasattr(AttentionBackend, "customize_spec"):
+                return get_kv_cache_spec(config)
+        except ImportError:
+            pass
+    specs = {}
+    for name, layer in attention_layers(config).items():
+        if getattr(layer, "kv_sharing_target_layer_name", None):
+            continue
+        spec = layer.get_kv_cache_spec(config)
+        if not spec:
+            continue
+        if customize_attention_spec and isinstance(spec, AttentionSpec):
+            spec = customize_attention_spec(layer.get_attn_backend(), spec)
+        specs[name] = spec
+    return specs
+
+
+def plain(value):
+    if isinstance(value, torch.dtype):
+        return str(value).removeprefix("torch.")
+    if dataclasses.is_dataclass(value):
+        return str(value)
+    if isinstance(value, (tuple, list)):
+        return [plain(v) for v in value]
+    if isinstance(value, (int, float, str, bool)) or value is None:
+        return value.name if hasattr(value, "name") else value
+    return str(value)
+
+
+def describe(spec):
+    if type(spec).__name__ == "UniformTypeKVCacheSpecs":
+        return {"kind": "UniformTypeKVCacheSpecs", "block_size": spec.block_size,
+                "page_size_bytes": spec.page_size_bytes}
+    out = {"kind": type(spec).__name__, "page_size_bytes": spec.page_size_bytes}
+    for field in dataclasses.fields(spec):
+        out[field.name] = plain(getattr(spec, field.name))
+    return out
+
+
+def parameter_bytes(model):
+    """(bytes of every parameter and buffer of this rank, parameter count)."""
+    seen, total, count = set(), 0, 0
+    for p in list(model.parameters()) + list(model.buffers()):
+        if id(p) in seen:
+            continue
+        seen.add(id(p))
+        total += p.numel() * p.element_size()
+        count += p.numel()
+    return total, count
+
+
+class Capture(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.lines = []
+
+    def emit(self, record):
+        try:
+            self.lines.append(f"{record.levelname} {record.getMessage()}")
+        except Exception:
+            pass
+
+
+def run_case(case):
+    gpu = case["gpu"]
+    PretendGpu.cc = DeviceCapability(*gpu["cc"])
+    PretendGpu.gpu_name = gpu.get("name", "NVIDIA GPU")
+    PretendGpu.total_memory = int(gpu.get("mem_gib", 80) * 1024**3)
+    os.environ.update(case.get("env", {}))
+    model_dir = case.get("model")
+    if model_dir is None:
+        model_dir = tempfile.mkdtemp()
+        with open(os.path.join(model_dir, "config.json"), "w") as f:
+            json.dump(case["hf_config"], f)
+    capture = Capture()
+    logging.getLogger("vllm").addHandler(capture)
+    out = {"id": case.get("id"), "vllm": vllm.__version__, "ok": False, "stage": "config"}
+    try:
+        args = EngineArgs(model=model_dir, skip_tokenizer_init=True, load_format="dummy",
+                          **case.get("args", {}))
+        usage = None
+        try:
+            from vllm.usage.usage_lib import UsageContext
+
+            usage = (UsageContext.OPENAI_API_SERVER if case.get("usage", "server") == "server"
+                     else UsageContext.LLM_CLASS)
+        except ImportError:
+            pass
+        config = args.create_engine_config(usage)
+        out["stage"] = "model"
+        model = build_model(config)
+        out["stage"] = "specs"
+        from vllm.platforms import current_platform
+
+        if hasattr(current_platform, "update_block_size_for_backend"):
+            current_platform.update_block_size_for_backend(config)
+        specs = kv_specs(config)
+        cache, sched = config.cache_config, config.scheduler_config
+        weight_bytes, weight_count = parameter_bytes(model)
+        out.update(
+            cache_dtype=cache.cache_dtype,
+            block_size=cache.block_size,
+            max_model_len=config.model_config.max_model_len,
+            max_num_batched_tokens=sched.max_num_batched_tokens,
+            max_num_seqs=sched.max_num_seqs,
+            gpu_memory_utilization=cache.gpu_memory_utilization,
+            max_concurrent_batches=getattr(config, "max_concurrent_batches", None),
+            max_in_flight_tokens=getattr(config, "max_in_flight_tokens", None),
+            parameter_bytes=weight_bytes,
+            parameter_count=weight_count,
+            backends=sorted({l.get_attn_backend().get_name()
+                             for l in attention_layers(config).values()}),
+            layers={n: describe(s) for n, s in specs.items()},
+        )
+        out["stage"] = "plan"
+        if case.get("available_memory") is not None:
+            out.update(plan(config, specs, int(case["available_memory"])))
+        out["ok"], out["stage"] = True, "done"
+    except BaseException as e:  # the error is the answer
+        out["error_type"] = type(e).__name__
+        out["error"] = str(e)
+        if os.environ.get("ORACLE_TRACE"):
+            import traceback
+
+            traceback.print_exc()
+    out["log"] = [l for l in capture.lines if any(
+        k in l for k in ("KV cache", "kv cache", "Using ", "Auto-fit", "backend", "block size",
+                         "fp8", "padding", "Maximum concurrency"))]
+    return out
+
+
+def plan(config, specs, available):
+    from vllm.v1.core import kv_cache_utils as utils
+
+    try:
+        from vllm.v1.core import kv_cache_planning as planning
+    except ImportError:
+        planning = utils
+    out = {}
+    try:
+        from vllm.v1.kv_cache_spec_registry import register_all_kvcache_specs
+
+        register_all_kvcache_specs(config)
+    except ImportError:
+        try:
+            from vllm.v1.core.single_type_kv_cache_manager import register_all_kvcache_specs
+
+            register_all_kvcache_specs(config)
+        except ImportError:
+            pass
+    try:
+        from vllm.v1.attention.backends.utils import (
+            get_supported_kv_cache_layouts, resolve_kv_cache_layout)
+
+        backends = list(dict.fromkeys(l.get_attn_backend() for l in attention_layers(config).values()))
+        names = [x.name for x in get_supported_kv_cache_layouts(backends)]
+        out["kv_cache_layout"] = resolve_kv_cache_layout(config, [names], list(specs.values())).name
+    except ImportError:
+        pass
+    if hasattr(planning, "get_global_kv_cache_groups"):
+        groups = planning.get_global_kv_cache_groups(config, [specs])
+        (kv,) = planning.get_kv_cache_configs(config, [specs], [available], groups)
+    else:
+        (kv,) = planning.get_kv_cache_configs(config, [specs], [available])
+        groups = kv.kv_cache_groups
+    out["max_model_len"] = config.model_config.max_model_len
+    out["num_blocks"] = kv.num_blocks
+    sizes = [t.size for t in kv.kv_cache_tensors]
+    # Tensors that are no part of one backing (no stride from block to block) are allocated one by one.
+    apart = all(getattr(t, "block_stride", 0) == 0 for t in kv.kv_cache_tensors)
+    out["allocated_bytes"] = (sum(sizes) if apart else max(sizes)) if sizes else 0
+    out["tensors"] = [
+        {k: plain(getattr(t, k)) for k in ("size", "layers", "layer_stride", "block_stride", "offset",
+                                           "shared_by", "block_stride_bytes")
+         if hasattr(t, k)} for t in kv.kv_cache_tensors]
+    out["groups"] = [
+        {"layers": list(g.layer_names), **describe(g.kv_cache_spec)} for g in kv.kv_cache_groups]
+    sched_kv = utils.generate_scheduler_kv_cache_config([kv])
+    for g, d in zip(sched_kv.kv_cache_groups, out["groups"]):
+        spec = g.kv_cache_spec
+        d["blocks_per_request"] = -(-spec.max_memory_usage_bytes(config) // spec.page_size_bytes)
+    if hasattr(utils, "get_kv_cache_capacity"):
+        tokens, concurrency = utils.get_kv_cache_capacity(config, sched_kv)
+        out["capacity_tokens"], out["max_concurrency"] = tokens, concurrency
+    elif hasattr(utils, "get_max_concurrency_for_kv_cache_config"):
+        out["max_concurrency"] = utils.get_max_concurrency_for_kv_cache_config(config, kv)
+    if hasattr(utils, "update_kv_cache_capacity"):  # older releases log while planning
+        utils.update_kv_cache_capacity(config, sched_kv)
+    return out
+
+
+def main():
+    source = open(sys.argv[1]) if len(sys.argv) > 1 else sys.stdin
+    cases = [json.loads(line) for line in source if line.strip()]
+    if cases and os.environ.get("ORACLE_PREIMPORT"):
+        # Import what the cases need once, ahead of the forks: several times faster. Some modules
+        # look at the GPU when imported, so such a run must hold one compute capability only.
+        assert len({tuple(c["gpu"]["cc"]) for c in cases}) == 1, "one compute capability a run"
+        PretendGpu.cc = DeviceCapability(*cases[0]["gpu"]["cc"])
+        for name in os.environ["ORACLE_PREIMPORT"].split(","):
+            importlib.import_module(name)
+    for case in cases:
+        read, write = os.pipe()
+        pid = os.fork()  # a fresh interpreter state per case: vLLM caches a lot globally
+        if pid == 0:
+            os.close(read)
+            start = time.time()
+            result = run_case(case)
+            result["seconds"] = round(time.time() - start, 1)
+            with os.fdopen(write, "w") as f:
+                json.dump(result, f)
+            os._exit(0)
+        os.close(write)
+        with os.fdopen(read) as f:
+            text = f.read()
+        os.waitpid(pid, 0)
+        print(text or json.dumps({"id": case.get("id"), "ok": False, "error": "the case's process died"}),
+              file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
