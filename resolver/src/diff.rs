@@ -242,6 +242,10 @@ fn figures(cell: &Cell, other: &Cell) -> Vec<(&'static str, String)> {
         (Ok(resolution), Err(_)) => {
             return vec![("cache_dtype", resolution.cache_dtype.to_string())];
         }
+        // which release has no rule is said beside it
+        (Err(refusal), _) if refusal.outcome() == Outcome::Unmodelled => {
+            return vec![("error", "no rule here".to_owned())];
+        }
         (Err(refusal), _) => {
             return vec![
                 ("error_type", refusal.error_type().to_owned()),

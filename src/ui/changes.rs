@@ -102,11 +102,49 @@ fn one(html: &mut Markup, diff: &Diff, change: &Change) {
         }
     }
     html.add("</h3><p class=\"cells\">{}</p>", &[&cells(change)]);
-    fields(html, diff, &change.fields);
-    if change.weight != Weight::Words {
-        why(html, diff, &change.why);
+    match change.weight {
+        // many of these differ by GPU alone: the figures that people compare are enough at first
+        Weight::Bytes => {
+            headline(html, &change.fields);
+            html.add("<details><summary>Every figure, and why</summary>", &[]);
+            fields(html, diff, &change.fields);
+            why(html, diff, &change.why);
+            html.add("</details>", &[]);
+        }
+        Weight::Outcome => {
+            fields(html, diff, &change.fields);
+            html.add("<details><summary>Why</summary>", &[]);
+            why(html, diff, &change.why);
+            html.add("</details>", &[]);
+        }
+        Weight::Words => fields(html, diff, &change.fields),
     }
     html.add("</article>", &[]);
+}
+
+/// The figures that people compare first.
+const HEADLINE: [&str; 4] = [
+    "marginal_bytes_per_token",
+    "request_bytes",
+    "bytes_per_block",
+    "printed_concurrency",
+];
+
+fn headline(html: &mut Markup, fields: &[FieldChange]) {
+    let is_first = |field: &&FieldChange| HEADLINE.contains(&field.field);
+    let mut compared = fields.iter().filter(is_first).peekable();
+    if compared.peek().is_none() {
+        return;
+    }
+    html.add("<ul class=\"headline\">", &[]);
+    for field in compared {
+        let side = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
+        html.add(
+            "<li>{} <span class=\"n\">{}</span> → <b class=\"n\">{}</b></li>",
+            &[label(field.field), &side(&field.from), &side(&field.to)],
+        );
+    }
+    html.add("</ul>", &[]);
 }
 
 fn badge(html: &mut Markup, outcome: Outcome) {
@@ -161,6 +199,19 @@ fn fields(html: &mut Markup, diff: &Diff, fields: &[FieldChange]) {
         if field.field == "error_type" && (field.from.is_none() || field.to.is_none()) {
             continue;
         }
+        // an error beside a start has the room to itself
+        let lone = match (field.field, &field.from, &field.to) {
+            ("error", Some(text), None) => Some((diff.from, text)),
+            ("error", None, Some(text)) => Some((diff.to, text)),
+            _ => None,
+        };
+        if let Some((release, text)) = lone {
+            html.add(
+                "<tr><th scope=\"row\">error of {}</th><td colspan=\"2\">{}</td></tr>",
+                &[release.version(), text],
+            );
+            continue;
+        }
         html.add(
             "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
             &[label(field.field), &side(&field.from), &side(&field.to)],
@@ -170,7 +221,7 @@ fn fields(html: &mut Markup, diff: &Diff, fields: &[FieldChange]) {
 }
 
 fn why(html: &mut Markup, diff: &Diff, why: &[StepChange]) {
-    html.add("<details><summary>Why</summary><ol>", &[]);
+    html.add("<ol>", &[]);
     for change in why {
         for (release, step) in [(diff.from, &change.from), (diff.to, &change.to)] {
             if let Some(step) = step {
@@ -186,5 +237,5 @@ fn why(html: &mut Markup, diff: &Diff, why: &[StepChange]) {
             }
         }
     }
-    html.add("</ol></details>", &[]);
+    html.add("</ol>", &[]);
 }
