@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""make_vectors.py --venv DIR --stub DIR [--releases DIR] [--overlays DIR] [--oracle FILE] [--models DIR] [--code DIR] [--out FILE] [CASES.jsonl]
+"""make_vectors.py --venv DIR --stub DIR [--releases DIR] [--overlays DIR] [--release VERSION] [--oracle FILE] [--models DIR] [--code DIR] [--out FILE] [CASES.jsonl]
 
 Asks vLLM itself (through vllm_oracle.py beside it) and writes vectors of the shared form, one
 {"case": ..., "result": ...} a line. Never needed by the tests; it is how the vectors in tests/vectors/ are made.
@@ -163,6 +163,7 @@ def main():
     p.add_argument("--stub", required=True, help="the folder that make_stub.sh made")
     p.add_argument("--releases", help="the folder of unpacked wheels, v<release>/")
     p.add_argument("--overlays", help="the folder of <release>/, packages that a release brings of its own")
+    p.add_argument("--release", help="ask this release whatever the cases name")
     p.add_argument("--models", default=ROOT / "tests/models")
     p.add_argument("--code", help="the folder of model repositories' own code")
     p.add_argument("--oracle", default=ROOT / "tests/oracle/vllm_oracle.py")
@@ -178,6 +179,8 @@ def main():
     for number, c in enumerate(cases):
         c.setdefault("id", str(number))
         c.setdefault("release", INSTALLED)
+        if options.release:
+            c["release"] = options.release
     batches = {}
     for number, c in enumerate(cases):
         batches.setdefault((c["release"], tuple(c["gpu"]["cc"])), []).append(number)

@@ -4,6 +4,7 @@
 
 mod browser;
 mod page;
+mod release;
 mod setup;
 mod steps;
 mod tables;
@@ -24,6 +25,9 @@ cargo xtask COMMAND
   build                      build the page into dist/
   test [STEP...]             run every test that CI runs, or only the steps named
   tables                     write what is generated: from vLLM's own tables (resolver/tables/), and public/models.json
+  release VERSION [--against RELEASE] [VECTORS...]
+                             what a new release's dump and answers have that the newest profile does not say
+                             (docs/new-release.md)
   steps                      list the steps of `test`
   help                       print this
 ";
@@ -56,6 +60,10 @@ fn run(arguments: &[&str]) -> Fallible {
         }
         ("setup", []) => setup::for_tests(&Workspace::discover()?),
         ("tables", []) => tables::write(&Workspace::discover()?),
+        ("release", options) => {
+            let options = release::Options::parse(options)?;
+            release::report(&Workspace::discover()?, &options)
+        }
         ("build", []) => {
             let workspace = Workspace::discover()?;
             setup::for_page(&workspace)?;

@@ -156,7 +156,7 @@ fn vector_files(folder: &Path) -> Fallible<Vec<PathBuf>> {
 }
 
 /// Each line's case, as the text it is, and its result.
-fn read_vectors(file: &Path) -> Fallible<Vec<(String, Value)>> {
+pub fn read_vectors(file: &Path) -> Fallible<Vec<(String, Value)>> {
     fs::read_to_string(file)?
         .lines()
         .enumerate()
@@ -176,7 +176,7 @@ fn parse_vector(line: &str) -> Fallible<(String, Value)> {
 }
 
 /// What `kvx resolve` answers to these cases, one a line.
-fn resolve(workspace: &Workspace, cases: &str) -> Fallible<String> {
+pub fn resolve(workspace: &Workspace, cases: &str) -> Fallible<String> {
     let program = workspace.target.join("release/kvx");
     let mut child = Command::new(&program)
         .arg("resolve")
@@ -220,7 +220,7 @@ fn mismatches(vectors: &[(String, Value)], answers: &str) -> Fallible<Vec<String
 }
 
 /// Every way in which our answer differs from vLLM's. What the vector does not hold is not compared.
-fn differences(want: &Value, got: &Value) -> Vec<String> {
+pub fn differences(want: &Value, got: &Value) -> Vec<String> {
     if !got.is_object() {
         return vec!["the answer is no JSON object".into()];
     }
