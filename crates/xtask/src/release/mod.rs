@@ -66,11 +66,12 @@ pub fn report(workspace: &Workspace, options: &Options) -> Fallible {
         Some(release) => release.clone(),
         None => before(&folder, &options.version)?,
     };
+    let (old, new) = (dump(&against)?, dump(&options.version)?);
     println!(
         "# vLLM {} against the profile of {against}\n",
         options.version
     );
-    let tables = dumps::differences(&dump(&against)?, &dump(&options.version)?);
+    let tables = dumps::differences(&old, &new);
     println!("## Tables ({} differ)\n", tables.len());
     for difference in &tables {
         println!("{difference}");
