@@ -1,19 +1,21 @@
 //! The pipeline: one direction, each step a pure function.
 
-use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
+mod deepseek_v4;
+
+use deepseek_v4::deepseek_v4;
+
 use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
-use crate::flag::Flag;
 use crate::gpu::Arch;
-use crate::layout::{self, KvCacheLayout};
+use crate::layout;
 use crate::model::decoder::{LayerKind, LinearKernel, WindowSource};
-use crate::model::{Common, Decoder, DeepseekV4, Kind, Model, ModelError};
+use crate::model::{Common, Decoder, Kind, Model, ModelError};
 use crate::plan;
-use crate::release::{InFlight, MambaMode, Profile};
+use crate::release::{InFlight, MambaMode};
 use crate::request::Request;
 use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
 use crate::spec::decoder::{Built, Context};
-use crate::spec::{self, Layers, deepseek_v4 as dsv4_spec};
+use crate::spec::{self, Layers};
 use crate::trace::Trace;
 use crate::{advice, notes};
 
@@ -69,50 +71,11 @@ fn run(
     let arch = arch(request)?;
     let config = config::build(request, &model, trace)?;
     match &model.kind {
-        Kind::DeepseekV4(facts) => deepseek_v4(request, facts, &config, arch, notes, trace),
+        Kind::DeepseekV4(facts) => {
+            deepseek_v4(request, &model.common, facts, &config, arch, notes, trace)
+        }
         Kind::Decoder(facts) => decoder(request, &model.common, facts, &config, arch, notes, trace),
     }
-}
-
-fn deepseek_v4(
-    request: &Request,
-    model: &DeepseekV4,
-    config: &EngineConfig,
-    arch: Arch,
-    notes: &mut Vec<Note>,
-    trace: &mut Trace,
-) -> Result<Resolution, Box<Refusal>> {
-    flags_of_other_families(request)?;
-    let profile = request.release.profile();
-    let capability = request.gpu.capability;
-    let implementation =
-        dsv4_backend::select(config, model, arch, capability, profile, notes, trace)?;
-    let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
-    expert_width(config, model)?;
-    let block_size = block_size(config, model, implementation, resolved, profile, trace)?;
-    let layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
-    let mut backends = vec![
-        "CompressorBackend",
-        "DEEPSEEK_SPARSE_SWA",
-        "DEEPSEEK_V4_INDEXER",
-        implementation.backend(profile),
-    ];
-    backends.sort_unstable();
-    let built = Built {
-        layers,
-        backends,
-        layouts: vec![KvCacheLayout::Blhnc, KvCacheLayout::Blnhc],
-        cache_dtype: resolved.cache_dtype,
-        block_size,
-        concerns: !implementation.declares(capability),
-        spec_backends: Vec::new(),
-    };
-    let mut resolution = plan(request, config, built, arch, notes, trace)?;
-    if notes::on_deepseek_v4(config, implementation, block_size, profile, notes) {
-        resolution.outcome = Outcome::Unverified;
-    }
-    notes::on_any(request, config, &resolution, notes);
-    Ok(resolution)
 }
 
 fn decoder(
@@ -321,91 +284,6 @@ fn pool_bytes(request: &Request) -> Option<u64> {
 }
 
 /// A flag whose rules are of other families' layers.
-fn flags_of_other_families(request: &Request) -> Result<(), Box<Refusal>> {
-    if request.args.disable_sliding_window != Some(true) {
-        return Ok(());
-    }
-    Err(Refusal::not_modelled(format!(
-        "{} on DeepSeek V4 is not modelled yet",
-        Flag::DisableSlidingWindow
-    )))
-}
-
-/// A bare assertion where experts cannot be sliced evenly.
-/// Mirrors `vllm/model_executor/layers/fused_moe/config.py` `FusedMoEConfig.__post_init__`.
-fn expert_width(config: &EngineConfig, model: &DeepseekV4) -> Result<(), Box<Refusal>> {
-    if model
-        .moe_intermediate_size
-        .is_multiple_of(config.expert_slices)
-    {
-        Ok(())
-    } else {
-        Err(Refusal::raised(Stage::Model, "AssertionError", ""))
-    }
-}
-
-/// `--block-size`, or what all backends take; more where layers are to be left
-/// unquantised, which this model's never are.
-/// Mirrors `vllm/platforms/interface.py` `update_block_size_for_backend`.
-fn block_size(
-    config: &EngineConfig,
-    model: &DeepseekV4,
-    implementation: Implementation,
-    resolved: dsv4_spec::ResolvedDtype,
-    profile: &Profile,
-    trace: &mut Trace,
-) -> Result<u64, Box<Refusal>> {
-    let asked = config.block_size.unwrap_or(dsv4_spec::BLOCK_SIZE);
-    let skips = profile.aligns_skipped_blocks
-        && (config.cache_dtype.skips_boundary_layers() || !config.skip_layers.is_empty());
-    let size = if skips {
-        let dtype = config.model_dtype.torch();
-        dsv4_spec::for_skipped(asked, model, resolved.cache_dtype, dtype, profile)?
-    } else {
-        asked
-    };
-    if profile.checks_aligned_block
-        && size != asked
-        && !size.is_multiple_of(dsv4_spec::KERNEL_BLOCK_SIZE)
-    {
-        let indexer = "DEEPSEEK_V4_INDEXER";
-        let mut backends = [implementation.backend(profile), indexer];
-        // in the order of the layers
-        if model.indexer_is_first() {
-            backends.reverse();
-        }
-        return Err(Refusal::raised(
-            Stage::Specs,
-            "ValueError",
-            format!(
-                "Aligned KV cache block size {size} is not supported by attention backend(s): {}.",
-                backends.join(", ")
-            ),
-        ));
-    }
-    trace.step(
-        Stage::Specs,
-        "vllm/platforms/interface.py",
-        "Platform.update_block_size_for_backend",
-        || {
-            if size != asked {
-                format!(
-                    "the block size is {size}, not {asked}: kv_cache_dtype_skip_layers has \
-                     entries, and a page must hold a kernel block of unquantised rows"
-                )
-            } else if config.block_size.is_some() {
-                format!("the block size is {size}, as asked; it is not checked here")
-            } else {
-                format!(
-                    "the block size is {size}: {} and the indexer take no other",
-                    implementation.backend(profile)
-                )
-            }
-        },
-    );
-    Ok(size)
-}
-
 fn layer_rows(layers: &Layers) -> Result<Vec<LayerRow>, Box<Refusal>> {
     layers
         .specs

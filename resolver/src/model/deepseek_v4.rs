@@ -2,7 +2,7 @@
 //! beside a short window of whole ones.
 
 use super::ModelError;
-use super::fields::{array, integer, text};
+use super::fields::{array, integer, integer_or, text};
 use crate::value::Value;
 
 /// Decoder layers beyond any model.
@@ -45,6 +45,8 @@ pub struct DeepseekV4 {
     pub index_head_dim: u64,
     /// Width of one expert.
     pub moe_intermediate_size: u64,
+    /// Experts that every token goes through.
+    pub n_shared_experts: u64,
     /// Each decoder layer's compression.
     pub layers: Vec<Compression>,
 }
@@ -107,6 +109,7 @@ impl DeepseekV4 {
             sliding_window: integer(config, "sliding_window", 1, MOST_WIDTH)?,
             index_head_dim,
             moe_intermediate_size: integer(config, "moe_intermediate_size", 1, MOST_WIDTH)?,
+            n_shared_experts: integer_or(config, "n_shared_experts", 0, MOST_LAYERS, 0)?,
             layers,
         })
     }

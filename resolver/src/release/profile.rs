@@ -55,6 +55,9 @@ pub struct Profile {
     pub v4_classes: V4Classes,
     /// Which head counts they refuse, and in which words.
     pub v4_heads: V4Heads,
+    /// DeepSeek V4's shared experts are padded to whole blocks of an fp8
+    /// checkpoint (since 0.24); before, they must divide.
+    pub pads_shared_experts: bool,
     /// DeepSeek V4's packed layout and a dtype that is not fp8.
     pub packed_dtype_rule: PackedDtypeRule,
     /// Plain rows are aligned to 512 B (since 0.25); before, not at all, and the

@@ -46,6 +46,7 @@ pub(super) const V0_33_0: Profile = Profile {
     in_flight: InFlight::EveryBatch,
     v4_classes: V4Classes::ByArch,
     v4_heads: V4Heads::FromEight,
+    pads_shared_experts: true,
     packed_dtype_rule: PackedDtypeRule::AutoIsFp8,
     aligns_plain_rows: true,
     rows_carry_quant_mode: true,
@@ -168,6 +169,7 @@ pub(super) const V0_24_0: Profile = listed!(V0_24_0, V0_25_1, {
 pub(super) const V0_23_0: Profile = listed!(V0_23_0, V0_24_0, {
     v4_classes: V4Classes::FlashInferByName,
     v4_heads: V4Heads::Halves,
+    pads_shared_experts: false,
     packed_dtype_rule: PackedDtypeRule::AssertFp8(PackedAssertion::FlashMla),
     one_backing: false,
     capacity_rule: CapacityRule::BytesOverFirstGroup { has_metric: false },

@@ -1,0 +1,186 @@
+//! DeepSeek V4's way through the pipeline.
+
+use super::plan;
+use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
+use crate::config::EngineConfig;
+use crate::error::{Outcome, Refusal, Stage};
+use crate::flag::Flag;
+use crate::gpu::Arch;
+use crate::layout::KvCacheLayout;
+use crate::model::{Common, DeepseekV4};
+use crate::notes;
+use crate::release::Profile;
+use crate::request::Request;
+use crate::resolution::{Note, Resolution};
+use crate::spec::decoder::Built;
+use crate::spec::deepseek_v4 as dsv4_spec;
+use crate::trace::Trace;
+use crate::units::mul;
+
+pub(super) fn deepseek_v4(
+    request: &Request,
+    common: &Common,
+    model: &DeepseekV4,
+    config: &EngineConfig,
+    arch: Arch,
+    notes: &mut Vec<Note>,
+    trace: &mut Trace,
+) -> Result<Resolution, Box<Refusal>> {
+    flags_of_other_families(request)?;
+    let profile = request.release.profile();
+    let capability = request.gpu.capability;
+    let implementation =
+        dsv4_backend::select(config, model, arch, capability, profile, notes, trace)?;
+    let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
+    if !profile.pads_shared_experts {
+        shared_experts(request, common, config, model)?;
+    }
+    expert_width(config, model)?;
+    let block_size = block_size(config, model, implementation, resolved, profile, trace)?;
+    let layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
+    let mut backends = vec![
+        "CompressorBackend",
+        "DEEPSEEK_SPARSE_SWA",
+        "DEEPSEEK_V4_INDEXER",
+        implementation.backend(profile),
+    ];
+    backends.sort_unstable();
+    let built = Built {
+        layers,
+        backends,
+        layouts: vec![KvCacheLayout::Blhnc, KvCacheLayout::Blnhc],
+        cache_dtype: resolved.cache_dtype,
+        block_size,
+        concerns: !implementation.declares(capability),
+        spec_backends: Vec::new(),
+    };
+    let mut resolution = plan(request, config, built, arch, notes, trace)?;
+    if notes::on_deepseek_v4(config, implementation, block_size, profile, notes) {
+        resolution.outcome = Outcome::Unverified;
+    }
+    notes::on_any(request, config, &resolution, notes);
+    Ok(resolution)
+}
+
+fn flags_of_other_families(request: &Request) -> Result<(), Box<Refusal>> {
+    if request.args.disable_sliding_window != Some(true) {
+        return Ok(());
+    }
+    Err(Refusal::not_modelled(format!(
+        "{} on DeepSeek V4 is not modelled yet",
+        Flag::DisableSlidingWindow
+    )))
+}
+
+/// A rank's part of the shared experts must be whole blocks of an fp8
+/// checkpoint, unless whole sequences are spread over the ranks instead.
+/// Mirrors `vllm/model_executor/layers/quantization/utils/fp8_utils.py`
+/// `validate_fp8_block_shape`.
+fn shared_experts(
+    request: &Request,
+    common: &Common,
+    config: &EngineConfig,
+    model: &DeepseekV4,
+) -> Result<(), Box<Refusal>> {
+    let ranks = config.tensor_parallel_size;
+    let width = mul(model.moe_intermediate_size, model.n_shared_experts)?;
+    let Some(block) = common.weights.fp8_block.filter(|_| ranks > 1 && width > 0) else {
+        return Ok(());
+    };
+    let part = width / ranks;
+    if part.is_multiple_of(block.k) {
+        return Ok(());
+    }
+    if request.args.enable_expert_parallel == Some(true)
+        && request.args.data_parallel_size.unwrap_or(1) > 1
+    {
+        return Err(Refusal::not_modelled(
+            "shared experts that are no whole blocks under expert and data parallelism are not \
+             modelled on this release",
+        ));
+    }
+    Err(Refusal::raised(
+        Stage::Model,
+        "ValueError",
+        format!(
+            "Weight input_size_per_partition = {part} is not divisible by weight quantization \
+             block_k = {}.",
+            block.k
+        ),
+    ))
+}
+
+/// A bare assertion where experts cannot be sliced evenly.
+/// Mirrors `vllm/model_executor/layers/fused_moe/config.py` `FusedMoEConfig.__post_init__`.
+fn expert_width(config: &EngineConfig, model: &DeepseekV4) -> Result<(), Box<Refusal>> {
+    if model
+        .moe_intermediate_size
+        .is_multiple_of(config.expert_slices)
+    {
+        Ok(())
+    } else {
+        Err(Refusal::raised(Stage::Model, "AssertionError", ""))
+    }
+}
+
+/// `--block-size`, or what all backends take; more where layers are to be left
+/// unquantised, which this model's never are.
+/// Mirrors `vllm/platforms/interface.py` `update_block_size_for_backend`.
+fn block_size(
+    config: &EngineConfig,
+    model: &DeepseekV4,
+    implementation: Implementation,
+    resolved: dsv4_spec::ResolvedDtype,
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<u64, Box<Refusal>> {
+    let asked = config.block_size.unwrap_or(dsv4_spec::BLOCK_SIZE);
+    let skips = profile.aligns_skipped_blocks
+        && (config.cache_dtype.skips_boundary_layers() || !config.skip_layers.is_empty());
+    let size = if skips {
+        let dtype = config.model_dtype.torch();
+        dsv4_spec::for_skipped(asked, model, resolved.cache_dtype, dtype, profile)?
+    } else {
+        asked
+    };
+    if profile.checks_aligned_block
+        && size != asked
+        && !size.is_multiple_of(dsv4_spec::KERNEL_BLOCK_SIZE)
+    {
+        let indexer = "DEEPSEEK_V4_INDEXER";
+        let mut backends = [implementation.backend(profile), indexer];
+        // in the order of the layers
+        if model.indexer_is_first() {
+            backends.reverse();
+        }
+        return Err(Refusal::raised(
+            Stage::Specs,
+            "ValueError",
+            format!(
+                "Aligned KV cache block size {size} is not supported by attention backend(s): {}.",
+                backends.join(", ")
+            ),
+        ));
+    }
+    trace.step(
+        Stage::Specs,
+        "vllm/platforms/interface.py",
+        "Platform.update_block_size_for_backend",
+        || {
+            if size != asked {
+                format!(
+                    "the block size is {size}, not {asked}: kv_cache_dtype_skip_layers has \
+                     entries, and a page must hold a kernel block of unquantised rows"
+                )
+            } else if config.block_size.is_some() {
+                format!("the block size is {size}, as asked; it is not checked here")
+            } else {
+                format!(
+                    "the block size is {size}: {} and the indexer take no other",
+                    implementation.backend(profile)
+                )
+            }
+        },
+    );
+    Ok(size)
+}
