@@ -45,7 +45,7 @@ pub struct Read {
     pub problems: Vec<String>,
 }
 
-/// Reads a query string, with or without its `?`.
+/// Reads a query string, with or without its `?`, and what follows it behind a `#`.
 pub fn read(query: &str) -> Read {
     let mut read = Read {
         input: Input::default(),
@@ -57,9 +57,13 @@ pub fn read(query: &str) -> Read {
             .push("The address is too long to be one of this page's; it was ignored.".to_owned());
         return read;
     }
+    // other fragments are places on the page
+    let (query, fragment) = query.split_once('#').unwrap_or((query, ""));
+    let config = Some(fragment).filter(|text| text.split('=').next() == Some(name::CONFIG));
     // the model first, for it brings a context length
     let (models, others): (Vec<_>, Vec<_>) = query
         .split('&')
+        .chain(config)
         .filter(|pair| !pair.is_empty())
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         .map(|(key, value)| (decode(key), decode(value)))
@@ -146,10 +150,10 @@ pub fn settle(input: &mut Input, catalog: &Catalog) -> Result<(), String> {
     Err(problem)
 }
 
-/// The query string, without `?`; empty for the default question.
+/// The query string, without `?`, and the fragment; empty for the default question.
 #[derive(Debug, PartialEq, Eq, Clone)]
 pub struct Written {
-    /// The query string.
+    /// The query string, and behind a `#` the pasted config.
     pub query: String,
     /// Whether a pasted config is too long for it.
     pub config_left_out: bool,
@@ -161,6 +165,7 @@ pub fn write(input: &Input) -> Written {
     default.choose_model(input.model.clone());
     let mut query = String::new();
     let mut config_left_out = false;
+    let mut fragment = None;
     let mut put = |key: &str, value: &str| {
         if !query.is_empty() {
             query.push('&');
@@ -177,9 +182,7 @@ pub fn write(input: &Input) -> Written {
                 .map(|text| encode(&minify(text)))
                 .filter(|config| config.len() <= MOST_CONFIG_CHARS);
             config_left_out = config.is_none();
-            if let Some(config) = config {
-                put(name::CONFIG, &config);
-            }
+            fragment = config;
         }
         ModelChoice::Catalog(id) => {
             if input.model != default_model() {
@@ -222,6 +225,13 @@ pub fn write(input: &Input) -> Written {
     }
     if input.row_per_gpu {
         put(name::ROWS, EACH);
+    }
+    // behind the `#`, which no browser sends to a server
+    if let Some(config) = fragment {
+        query.push('#');
+        query.push_str(name::CONFIG);
+        query.push('=');
+        query.push_str(&config);
     }
     Written {
         query,

@@ -140,7 +140,13 @@ impl Matrix {
                 });
             }
         }
+        let has_rules = self
+            .rows
+            .iter()
+            .flatten()
+            .any(|cell| cell.outcome() != Outcome::Unmodelled);
         Grid {
+            has_rules,
             columns: columns.into_iter().map(|(_, dtype)| dtype).collect(),
             folded,
             rows,
@@ -180,6 +186,8 @@ impl GridRow {
 /// The matrix as it is seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Grid {
+    /// Whether any cell is modelled.
+    pub has_rules: bool,
     /// The dtypes shown.
     pub columns: Vec<CacheDtype>,
     /// The dtypes that may be folded away: every GPU refuses them.

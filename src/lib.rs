@@ -24,7 +24,8 @@ use state::State;
 /// whole when it changes, which keeps the page a third of the size that views of them have.
 #[component]
 pub fn App() -> impl IntoView {
-    let query = window().location().search().unwrap_or_default();
+    let location = window().location();
+    let query = location.search().unwrap_or_default() + &location.hash().unwrap_or_default();
     let state = State::new(address::read(&query));
     provide_context(state);
     state.mirror_in_address();

@@ -59,6 +59,7 @@ fn configuration(request: &Request, advice: &mut Vec<Advice>) {
         Flag::MaxNumSeqs,
         Flag::MaxNumBatchedTokens,
         Flag::DecodeContextParallelSize,
+        Flag::EnableExpertParallel,
     ] {
         if advice.is_empty() {
             without(request, flag, advice);

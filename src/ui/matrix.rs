@@ -65,11 +65,13 @@ pub fn Matrix() -> impl IntoView {
 fn Folding() -> impl IntoView {
     let state = state();
     let folded = state.shown(|page| {
-        let count = page
-            .answers
-            .as_ref()
-            .map(|answers| answers.grid.folded.len());
-        format!("+ {} refused everywhere", count.unwrap_or_default())
+        let grid = page.answers.as_ref().map(|answers| &answers.grid);
+        let count = grid.map_or(0, |grid| grid.folded.len());
+        if grid.is_none_or(|grid| grid.has_rules) {
+            format!("+ {count} refused everywhere")
+        } else {
+            format!("+ {count} without rules")
+        }
     });
     let names = state.shown(|page| {
         let folded = page.answers.iter().flat_map(|answers| &answers.grid.folded);

@@ -245,3 +245,16 @@ test('an old link opens, whatever its case, and an unknown model is named', asyn
     assert.equal(await parts(page).model.inputValue(), 'deepseek-ai/DeepSeek-V4-Flash');
   });
 });
+
+test('a pasted config stays in the browser: behind the #, which is never sent', async () => {
+  await withPage(context, {}, async (page) => {
+    await mounted(page);
+    await page.getByRole('button', { name: 'Paste', exact: true }).click();
+    await page.getByLabel('Its config.json').fill(QWEN);
+    await page.waitForFunction(() => location.hash.startsWith('#config='));
+    assert.equal(await page.evaluate(() => location.search), '?model=pasted');
+    await page.reload();
+    await mounted(page);
+    assert.match(await parts(page).recognised.innerText(), /Qwen2MoeForCausalLM qwen2_moe/);
+  });
+});

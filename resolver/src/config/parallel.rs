@@ -87,6 +87,12 @@ pub(super) fn heads(args: &EngineArgs, model: &Common) -> Result<(), Box<Refusal
              ({tensor})."
         )));
     }
+    if args.enable_expert_parallel == Some(true) && !model.has_experts {
+        return Err(invalid(
+            "Number of experts in the model must be greater than 0 when expert parallelism is \
+             enabled.",
+        ));
+    }
     let context = super::or_one(args.decode_context_parallel_size);
     if context == 1 || model.use_mla {
         return Ok(());

@@ -26,6 +26,8 @@ pub struct Common {
     pub is_hybrid: bool,
     /// Whether prefixes of images attend both ways.
     pub mm_prefix: bool,
+    /// Whether it has experts.
+    pub has_experts: bool,
     /// Whether attention logits are capped.
     pub has_softcap: bool,
     /// The longest sequence.
@@ -100,6 +102,33 @@ pub(super) fn quant_method(config: &Value) -> Result<Option<String>, ModelError>
         }
     }
     Ok(None)
+}
+
+/// Families whose class of transformers has no experts unless config.json says so.
+const DENSE: [&str; 7] = [
+    "llama",
+    "mistral",
+    "qwen3",
+    "qwen3_vl",
+    "qwen3_5",
+    "nemotron-nas",
+    "gemma4",
+];
+
+/// Mirrors `vllm/transformers_utils/model_arch_config_convertor.py` `get_num_experts`.
+pub(super) fn has_experts(language: &Value, model_type: &str) -> bool {
+    let names = [
+        "num_experts",
+        "moe_num_experts",
+        "n_routed_experts",
+        "num_local_experts",
+    ];
+    let count = names.iter().find_map(|name| language.get_set(name));
+    match count {
+        Some(Value::Array(counts)) => counts.first().and_then(Value::as_integer) != Some(0),
+        Some(count) => count.as_integer() != Some(0),
+        None => !DENSE.contains(&model_type),
+    }
 }
 
 /// Whether `quantization_config` has an `activation_scheme`.

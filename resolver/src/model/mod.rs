@@ -257,6 +257,7 @@ fn facts(
         head_size,
         use_mla,
         is_hybrid,
+        has_experts: common::has_experts(language, model_type),
         mm_prefix: text(language, "use_bidirectional_attention")? == Some("vision"),
         has_softcap: language.get_set("attn_logit_softcapping").is_some(),
         length: length::length(language)?,
