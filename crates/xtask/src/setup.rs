@@ -16,6 +16,7 @@ type Requirement = (&'static str, fn(&Workspace) -> Fallible<String>);
 /// What building and serving the page needs.
 const PAGE: &[Requirement] = &[
     ("wasm32 target", wasm_target),
+    ("rust-src", standard_library),
     ("trunk", trunk),
     ("wasm-bindgen", wasm_bindgen),
     ("npm packages", npm_packages),
@@ -65,6 +66,26 @@ fn wasm_target(workspace: &Workspace) -> Fallible<String> {
         )?;
     }
     Ok(TARGET.into())
+}
+
+/// The source of the standard library, which is compiled with the page.
+fn standard_library(workspace: &Workspace) -> Fallible<String> {
+    let installed = || {
+        output(workspace.command("rustc").args(["--print", "sysroot"])).is_some_and(|sysroot| {
+            Path::new(&sysroot)
+                .join("lib/rustlib/src/rust/library/Cargo.lock")
+                .is_file()
+        })
+    };
+    if !installed() {
+        install(
+            workspace
+                .command("rustup")
+                .args(["component", "add", "rust-src"]),
+            "the standard library's source is missing: `rustup component add rust-src`",
+        )?;
+    }
+    Ok("present".into())
 }
 
 fn components(workspace: &Workspace) -> Fallible<String> {
