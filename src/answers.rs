@@ -47,7 +47,7 @@ impl Cell {
                 fits: resolution
                     .capacity
                     .as_ref()
-                    .map(|capacity| capacity.printed_concurrency.clone()),
+                    .map(|capacity| capacity.requests.clone()),
             },
             Err(refusal) => Self::Stops {
                 outcome: refusal.outcome(),

@@ -71,10 +71,14 @@ impl Catalog {
     /// The ids that hold each of the words, whatever their case; first those that need no letter of the owner's name.
     pub fn search(&self, words: &str) -> Vec<Arc<str>> {
         let words = words.to_ascii_lowercase();
+        let joined: String = words.chars().filter(char::is_ascii_alphanumeric).collect();
         let has_all = |text: &str| {
-            words
-                .split_ascii_whitespace()
-                .all(|word| text.contains(word))
+            let all = words.split_ascii_whitespace();
+            let together = || {
+                let bare: String = text.chars().filter(char::is_ascii_alphanumeric).collect();
+                !joined.is_empty() && bare.contains(&joined)
+            };
+            all.into_iter().all(|word| text.contains(word)) || together()
         };
         let (mut found, mut by_owner) = (Vec::new(), Vec::new());
         for CatalogModel { id, .. } in &self.0 {

@@ -7,10 +7,7 @@ use kv_resolver::{Outcome, Stage};
 
 /// `3,915 B`
 pub fn per_token(bytes: BytesPerToken) -> String {
-    match bytes.exact() {
-        Some(whole) => format!("{} B", thousands(whole)),
-        None => format!("{:.1} B", bytes.as_f64()),
-    }
+    format!("{bytes} B")
 }
 
 /// `7.19 GiB`; exact below 10 KiB.

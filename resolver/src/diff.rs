@@ -85,6 +85,9 @@ pub struct Diff {
     pub to: Release,
     /// How many cells there are.
     pub cells: usize,
+    /// How many of them have no rule in one of the releases or in both, so that
+    /// they cannot be compared.
+    pub unmodelled: usize,
     /// The ways in which cells changed, by weight, then by how many cells.
     pub changes: Vec<Change>,
 }
@@ -128,10 +131,15 @@ pub fn diff(
         };
         matrix::row(&request, gpu, dtypes)
     };
+    let mut unmodelled = 0;
     for (_, first, members) in &classes {
         let before = asked(from, &gpus[*first]);
         let after = asked(to, &gpus[*first]);
         for ((before, after), dtype) in before.iter().zip(&after).zip(dtypes) {
+            if [before, after].map(outcome).contains(&Outcome::Unmodelled) {
+                unmodelled += members.len();
+                continue;
+            }
             let fields = masked(fields(before, after), *dtype);
             if fields.is_empty() {
                 continue;
@@ -163,6 +171,7 @@ pub fn diff(
         from,
         to,
         cells: gpus.len() * dtypes.len(),
+        unmodelled,
         changes,
     }
 }

@@ -213,7 +213,7 @@ impl Flag {
             Self::MambaBlockSize => "tokens in a block of linear layers' states",
             Self::MambaCacheDtype => "data type of linear layers' states",
             Self::MambaSsmCacheDtype => "data type of their recurrent states alone",
-            Self::MambaCacheMode => "no longer read by vLLM",
+            Self::MambaCacheMode => "how states are cached; not read since 0.33",
             Self::DisableSlidingWindow => "no windows, and requests no longer than one",
             Self::TrustRemoteCode => "run code of the model's own repository",
         }

@@ -177,7 +177,7 @@ fn misleading_lines(request: &Request, resolution: &Resolution, notes: &mut Vec<
     let CapacityRule::BytesOverFirstGroup { .. } = profile.capacity_rule else {
         return;
     };
-    let whole = held(capacity.num_blocks, per_request);
+    let whole = &capacity.requests;
     notes.push(Note::new(
         "printed-too-high",
         format!(
@@ -208,12 +208,6 @@ fn misleading_lines(request: &Request, resolution: &Resolution, notes: &mut Vec<
                 .to_owned(),
         ));
     }
-}
-
-/// Requests of so many blocks in a pool, as vLLM would print them.
-#[allow(clippy::cast_precision_loss)] // only printed
-fn held(num_blocks: u64, per_request: u64) -> String {
-    format!("{:.2}", num_blocks as f64 / per_request.max(1) as f64)
 }
 
 fn config_async(request: &Request) -> bool {

@@ -277,6 +277,9 @@ pub struct Capacity {
     pub printed_tokens: u64,
     /// Concurrency in the log line.
     pub printed_concurrency: String,
+    /// Requests that fit by the blocks they reserve, as vLLM prints such a
+    /// figure; through 0.26 less than it does print.
+    pub requests: String,
     /// The log line itself; two lines through 0.27.
     pub log_line: String,
     /// The placements.

@@ -66,6 +66,13 @@ fn changes(html: &mut Markup, diff: &Diff) {
         1 => html.add(", all in one way.</p>", &[]),
         ways => html.add(", in {} ways.</p>", &[&ways.to_string()]),
     };
+    if diff.unmodelled > 0 {
+        html.add(
+            "<p class=\"ours\"><b>{} of them cannot be compared:</b> there is no rule for them in one of the releases or in \
+             both.</p>",
+            &[&text::number(diff.unmodelled as u64)],
+        );
+    }
     let (in_words, others): (Vec<&Change>, Vec<&Change>) = diff
         .changes
         .iter()

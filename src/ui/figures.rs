@@ -38,7 +38,7 @@ pub fn figures(html: &mut Markup, resolution: &Resolution) {
         figure(
             html,
             "Fits",
-            &format!("{}×", capacity.printed_concurrency),
+            &format!("{}×", capacity.requests),
             &format!(
                 "in {}, {}",
                 text::gib(pool),

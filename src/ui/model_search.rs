@@ -283,7 +283,11 @@ fn on_key(state: State, event: &KeyboardEvent) {
         }
         ("Enter", true) => {
             event.prevent_default();
-            return choose(state, active);
+            // a typo is no wish for one's own file
+            if current(state) != [ModelChoice::Pasted] {
+                choose(state, active);
+            }
+            return;
         }
         ("Escape", true) => {
             event.prevent_default();

@@ -117,7 +117,7 @@ fn starts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
         html.add(
             " <b class=\"n\">{}</b> such requests fit in <b class=\"n\">{}</b> per GPU{}.",
             &[
-                &capacity.printed_concurrency,
+                &capacity.requests,
                 &text::gib(pool),
                 if answer.asked.pool_exceeds(answer.gpu) {
                     ", more than this GPU has"

@@ -31,7 +31,11 @@ pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
     } else {
         lines::print(&text(&asked, &found))?;
     }
-    Ok(Exit::Resolved)
+    Ok(if found.unmodelled == found.cells {
+        Exit::Unmodelled
+    } else {
+        Exit::Resolved
+    })
 }
 
 struct Asked {
@@ -104,6 +108,14 @@ fn text(asked: &Asked, found: &Diff) -> String {
             ways => format!(", in {ways} ways."),
         }
     );
+    if found.unmodelled > 0 {
+        let _ = writeln!(
+            out,
+            "{} cells cannot be compared: there is no rule for them in one of the releases or in \
+             both (`kvx releases`; `kvx show` says what is missing).\n",
+            found.unmodelled
+        );
+    }
     for (number, change) in found.changes.iter().enumerate() {
         let _ = writeln!(
             out,

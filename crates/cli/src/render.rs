@@ -98,7 +98,7 @@ fn resolved(out: &mut String, r: &Resolution) {
             "fits",
             format!(
                 "{} requests: {} blocks, {} allocated",
-                capacity.printed_concurrency,
+                capacity.requests,
                 thousands(capacity.num_blocks),
                 human_bytes(capacity.allocated_bytes)
             ),

@@ -449,16 +449,28 @@ pub(super) fn quant_method(model: &Common) -> Result<(), Box<Refusal>> {
     }
 }
 
-/// Through 0.32 an fp8 checkpoint must say how activations are quantised.
-/// Mirrors `vllm/model_executor/layers/quantization/fp8.py` `Fp8Config.from_config`.
+/// An fp8 checkpoint must say how activations are quantised, through 0.32 in words.
+/// Mirrors `vllm/model_executor/layers/quantization/fp8.py` `Fp8Config`.
 pub(super) fn activation_scheme(model: &Common, profile: &Profile) -> Result<(), Box<Refusal>> {
-    let is_fp8 = model.quant_method.as_deref() == Some("fp8");
-    if !is_fp8 || !profile.wants_activation_scheme || model.names_activation_scheme {
+    if model.quant_method.as_deref() != Some("fp8") {
         return Ok(());
     }
-    Err(invalid(
-        "Cannot find any of ['activation_scheme'] in the model's quantization config.",
-    ))
+    match model.activation_scheme.as_deref() {
+        Some("dynamic") => Ok(()),
+        Some("static") if model.weights.fp8_block.is_none() => Ok(()),
+        Some("static") => Err(invalid(
+            "The block-wise quantization only supports dynamic activation scheme for now, but got \
+             static activation scheme.",
+        )),
+        Some(scheme) => Err(invalid(format!("Unsupported activation scheme {scheme}"))),
+        None if profile.wants_activation_scheme => Err(invalid(
+            "Cannot find any of ['activation_scheme'] in the model's quantization config.",
+        )),
+        None if model.weights.fp8_block.is_some() => Ok(()),
+        None => Err(Refusal::not_modelled(
+            "an fp8 checkpoint without `activation_scheme` and `weight_block_size` is not modelled",
+        )),
+    }
 }
 
 /// Dtypes that the quantisation takes. Mirrors `vllm/config/vllm.py`
@@ -484,6 +496,12 @@ pub(super) fn nvfp4_with_mla(
     model: &Common,
     profile: &Profile,
 ) -> Result<(), Box<Refusal>> {
+    if dtype.is_plain_nvfp4() && profile.trips_over_unnamed_text && model.has_unnamed_text {
+        return Err(Refusal::not_modelled(format!(
+            "{dtype} with {} on this release is not modelled: vLLM may stop with an IndexError",
+            model.architecture
+        )));
+    }
     if !dtype.is_plain_nvfp4() || !model.use_mla {
         return Ok(());
     }

@@ -26,6 +26,8 @@ pub struct Common {
     pub is_hybrid: bool,
     /// Whether prefixes of images attend both ways.
     pub mm_prefix: bool,
+    /// Whether the class of its text part names no architecture.
+    pub has_unnamed_text: bool,
     /// Whether it has experts.
     pub has_experts: bool,
     /// Whether attention logits are capped.
@@ -44,8 +46,8 @@ pub struct Common {
     pub auto_cache_dtype: AutoCacheDtype,
     /// `quantization_config.quant_method`
     pub quant_method: Option<String>,
-    /// Whether an fp8 checkpoint says how activations are quantised.
-    pub names_activation_scheme: bool,
+    /// How an fp8 checkpoint quantises activations: `quantization_config.activation_scheme`.
+    pub activation_scheme: Option<String>,
     /// Whether the configuration's class is the model repository's own code,
     /// which neither vLLM nor transformers has.
     pub own_code: bool,
@@ -131,14 +133,14 @@ pub(super) fn has_experts(language: &Value, model_type: &str) -> bool {
     }
 }
 
-/// Whether `quantization_config` has an `activation_scheme`.
-pub(super) fn names_activation_scheme(config: &Value) -> Result<bool, ModelError> {
+/// `quantization_config.activation_scheme`.
+pub(super) fn activation_scheme(config: &Value) -> Result<Option<String>, ModelError> {
     for part in [config, text_config(config)?] {
         if let Some(quantization) = quantization(part)? {
-            return Ok(quantization.get("activation_scheme").is_some());
+            return Ok(text(quantization, "activation_scheme")?.map(clip));
         }
     }
-    Ok(false)
+    Ok(None)
 }
 
 /// A ModelOpt checkpoint is told by its producer and its algorithm.

@@ -153,6 +153,38 @@ fn by_yarn(ropes: &[&Value]) -> Result<Option<u64>, ModelError> {
     }
 }
 
+/// Kinds of RoPE that vLLM builds.
+/// `vllm/model_executor/layers/rotary_embedding/__init__.py` `get_rope`
+const KINDS: [&str; 13] = [
+    "default",
+    "linear",
+    "dynamic",
+    "ntk",
+    "yarn",
+    "llama3",
+    "mllama4",
+    "longrope",
+    "deepseek_yarn",
+    "deepseek_llama_scaling",
+    "proportional",
+    "bailing_mrope",
+    "openpangu",
+];
+
+/// Older spellings that transformers replaces.
+const RENAMED: [&str; 2] = ["su", "mrope"];
+
+fn known_kind(rope: &Value) -> Result<(), ModelError> {
+    let kind = kind(rope);
+    if KINDS.contains(&kind) || RENAMED.contains(&kind) {
+        return Ok(());
+    }
+    Err(ModelError::Unmodelled(format!(
+        "RoPE of the kind `{}` is not modelled",
+        super::clip(kind)
+    )))
+}
+
 fn kind(rope: &Value) -> &str {
     rope.get_set("rope_type")
         .or(rope.get_set("type"))
@@ -208,6 +240,9 @@ fn ropes(text: &Value) -> Result<Vec<&Value>, ModelError> {
             }
             Some(_) => return Err(wrong_type(field, "an object", text)),
         }
+    }
+    for rope in &ropes {
+        known_kind(rope)?;
     }
     Ok(ropes)
 }

@@ -257,6 +257,7 @@ fn facts(
         head_size,
         use_mla,
         is_hybrid,
+        has_unnamed_text: matches!(model_type, "qwen3_vl" | "qwen3_vl_moe"),
         has_experts: common::has_experts(language, model_type),
         mm_prefix: text(language, "use_bidirectional_attention")? == Some("vision"),
         has_softcap: language.get_set("attn_logit_softcapping").is_some(),
@@ -267,7 +268,7 @@ fn facts(
         dtype: common::dtype(config)?,
         auto_cache_dtype: common::auto_cache_dtype(config)?,
         quant_method: common::quant_method(config)?,
-        names_activation_scheme: common::names_activation_scheme(config)?,
+        activation_scheme: common::activation_scheme(config)?,
         own_code: model_type == "nemotron-nas",
     })
 }

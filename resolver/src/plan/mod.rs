@@ -77,6 +77,7 @@ pub(crate) fn plan(
                 max_concurrency: metric.unwrap_or(printed).concurrency,
                 printed_tokens: printed.tokens,
                 printed_concurrency: printed.shown(),
+                requests: pool::whole_blocks(&groups_rows, &sized)?.shown(),
                 log_line: profile.capacity_log.line(
                     printed.tokens,
                     max_model_len,
@@ -136,7 +137,17 @@ impl Block {
         };
         let (function, what) = how;
         trace.step(Stage::Plan, profile.files.planner, function, || {
-            format!("a block has {} B: {what}", block.bytes())
+            let widest = groups.iter().filter_map(|group| {
+                let pages = group.all_pages(layers, LayerSpec::page_size_bytes);
+                pages.ok()
+            });
+            let widest = widest.max().unwrap_or(0);
+            let rounded = if block.bytes() > widest && matches!(block, Self::SideBySide { .. }) {
+                format!(", {widest} B, rounded up to whole rows or kernel blocks")
+            } else {
+                String::new()
+            };
+            format!("a block has {} B: {what}{rounded}", block.bytes())
         });
         Ok(block)
     }

@@ -214,9 +214,7 @@ pub(super) fn capacity(
 ) -> Result<(Held, Option<Held>), Box<Refusal>> {
     let (per_request, of_metric) = match profile.capacity_rule {
         CapacityRule::WholeBlocks => {
-            let blocks = groups
-                .iter()
-                .try_fold(0, |sum, group| add(sum, group.blocks_per_request))?;
+            let blocks = blocks_per_request(groups)?;
             (blocks, Some(blocks))
         }
         CapacityRule::BytesOverFirstGroup { has_metric } => {
@@ -246,6 +244,17 @@ pub(super) fn capacity(
         },
     );
     Ok((printed, of_metric.map(|blocks| Held::new(sized, blocks))))
+}
+
+fn blocks_per_request(groups: &[GroupRow]) -> Result<u64, Box<Refusal>> {
+    groups
+        .iter()
+        .try_fold(0, |sum, group| add(sum, group.blocks_per_request))
+}
+
+/// What the pool holds by the blocks that requests reserve, whatever vLLM says.
+pub(super) fn whole_blocks(groups: &[GroupRow], sized: &Sized) -> Result<Held, Box<Refusal>> {
+    Ok(Held::new(sized, blocks_per_request(groups)?))
 }
 
 /// The bytes of one request's pages in pages of the first group.

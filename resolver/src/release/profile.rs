@@ -38,6 +38,9 @@ pub struct Profile {
     /// What a refusal of `nvfp4` with MLA advises (since 0.21); before, nothing
     /// checks.
     pub instead_of_nvfp4: Option<&'static str>,
+    /// The check of `nvfp4` looks for the text part's architecture, which some
+    /// models do not name (through 0.29): an `IndexError`, not modelled.
+    pub trips_over_unnamed_text: bool,
     /// A GB10 gets the batch defaults of small GPUs (since 0.33).
     pub gb10_is_small: bool,
     /// GPUs of at least 160 GiB have batch defaults of their own (since 0.28).

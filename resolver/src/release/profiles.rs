@@ -39,6 +39,7 @@ pub(super) const V0_33_0: Profile = Profile {
     checks_float_clash: true,
     wants_activation_scheme: false,
     instead_of_nvfp4: Some("'fp8', 'auto', or 'nvfp4_ds_mla' with a sparse MLA backend"),
+    trips_over_unnamed_text: false,
     gb10_is_small: true,
     has_huge_tier: true,
     length_is_yarns: false,
@@ -120,6 +121,7 @@ pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
 
 pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
     backend_rules: &rules::V0_29_0,
+    trips_over_unnamed_text: true,
     instead_of_nvfp4: Some("'fp8' or 'auto'"),
     length_is_yarns: true,
     window_kernel_tokens: 64,

@@ -4,6 +4,7 @@
 use super::Context;
 use super::ranks::{check_heads, check_linear, check_queries, check_states};
 use crate::backend::AttentionBackend;
+use crate::backend::block_size::DEFAULT_BLOCK_SIZE;
 use crate::backend::flash_attention::{self, Shape, Version};
 use crate::backend::layer::{FixedBackend, LayerBackend};
 use crate::backend::select::{Selection, select};
@@ -303,6 +304,7 @@ impl Asked {
             .then_some(AttentionBackend::TritonAttn);
         let asked = context.config.attention_backend.or(forced);
         let backend = select(asked, selection, &context.surroundings(self.cache_dtype))?;
+        constructed(backend, context)?;
         trace.step(Stage::Model, SELECTOR_FILE, "get_attn_backend", || {
             format!(
                 "{backend} serves layers with heads of {} and a cache dtype of {}{}{}: {}",
@@ -322,6 +324,26 @@ impl Asked {
             )
         });
         Ok(backend)
+    }
+}
+
+/// What a backend's implementation refuses when a layer makes one.
+fn constructed(backend: AttentionBackend, context: &Context) -> Result<(), Box<Refusal>> {
+    match (backend, context.config.block_size) {
+        // `vllm/v1/attention/backends/hpc_attn.py`; vLLM's image does not have it
+        (AttentionBackend::HpcAttn, _) => Err(Refusal::raised(
+            Stage::Model,
+            "ImportError",
+            "HPC attention requires the hpc module to be installed. Please install it from \
+             https://github.com/Tencent/hpc-ops",
+        )),
+        // `vllm/v1/attention/backends/b12x.py` looks before the block size is settled
+        (AttentionBackend::B12x, None) => Err(Refusal::raised(
+            Stage::Model,
+            "ValueError",
+            format!("b12x requires --block-size in (64, 128), got {DEFAULT_BLOCK_SIZE}."),
+        )),
+        _ => Ok(()),
     }
 }
 
