@@ -245,7 +245,7 @@ fn clip(text: &str) -> String {
 }
 
 fn quoted(text: &str) -> String {
-    format!("{:?}", clip(text))
+    kv_resolver::units::quoted(&clip(text))
 }
 
 /// JSON without the spaces between its tokens.

@@ -1,6 +1,5 @@
 //! From what was entered to what is asked: reads the text, or says what is wrong with it.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kv_resolver::catalog::CatalogGpu;
@@ -142,7 +141,7 @@ pub struct Asked {
     /// Bytes for the KV cache on each GPU.
     pub pool_bytes: Option<u64>,
     /// The flags that are passed, each readable.
-    flags: BTreeMap<Flag, String>,
+    flags: Vec<(Flag, String)>,
     kv_cache_layout: Option<String>,
     allow_long: bool,
     usage: Usage,
@@ -225,8 +224,9 @@ impl Asked {
     /// GPUs that share each layer, for prose.
     pub fn tensor_parallel(&self) -> Option<&str> {
         self.flags
-            .get(&Flag::TensorParallelSize)
-            .map(|text| text.trim())
+            .iter()
+            .find(|(flag, _)| *flag == Flag::TensorParallelSize)
+            .map(|(_, text)| text.trim())
     }
 
     /// The command that this question is about.

@@ -1,6 +1,5 @@
 //! What the user has entered: one value in one signal, raw text and all.
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use kv_resolver::catalog::{CatalogGpu, GPUS, find_gpu};
@@ -37,8 +36,8 @@ pub struct Input {
     pub dtype: CacheDtype,
     /// GiB for the KV cache on each GPU, as typed; empty for none.
     pub pool_gib: String,
-    /// Every other flag that is passed, as typed.
-    pub flags: BTreeMap<Flag, String>,
+    /// Every other flag that is passed, as typed, in the order of [`Flag::ALL`].
+    pub flags: Vec<(Flag, String)>,
     /// `VLLM_KV_CACHE_LAYOUT`; empty for unset.
     pub kv_cache_layout: String,
     /// `VLLM_ALLOW_LONG_MAX_MODEL_LEN`
@@ -62,10 +61,10 @@ impl Default for Input {
             gpu: find_gpu("h200").unwrap_or(&GPUS[0]),
             dtype: CacheDtype::Auto,
             pool_gib: "40".to_owned(),
-            flags: BTreeMap::from([
+            flags: vec![
                 (Flag::TensorParallelSize, "8".to_owned()),
                 (Flag::MaxModelLen, DEFAULT_LENGTH.to_owned()),
-            ]),
+            ],
             kv_cache_layout: String::new(),
             allow_long: false,
             usage: Usage::default(),
@@ -89,16 +88,24 @@ impl Input {
 
     /// A flag's text; empty if it is not passed.
     pub fn flag(&self, flag: Flag) -> &str {
-        self.flags.get(&flag).map_or("", String::as_str)
+        self.place(flag)
+            .map_or("", |place| self.flags[place].1.as_str())
     }
 
     /// Passes a flag, or takes it away if the text is empty.
     pub fn set_flag(&mut self, flag: Flag, text: &str) {
-        if text.is_empty() {
-            self.flags.remove(&flag);
-        } else {
-            self.flags.insert(flag, text.to_owned());
+        match (self.place(flag), text.is_empty()) {
+            (Ok(place), true) => drop(self.flags.remove(place)),
+            (Ok(place), false) => text.clone_into(&mut self.flags[place].1),
+            (Err(_), true) => {}
+            (Err(place), false) => self.flags.insert(place, (flag, text.to_owned())),
         }
+    }
+
+    /// Where a flag is among those that are passed, or would be.
+    fn place(&self, flag: Flag) -> Result<usize, usize> {
+        self.flags
+            .binary_search_by_key(&flag, |(passed, _)| *passed)
     }
 
     /// Changes what a piece of advice says.

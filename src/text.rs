@@ -2,7 +2,7 @@
 
 use kv_resolver::catalog::CatalogGpu;
 use kv_resolver::resolution::{BytesPerToken, GroupRow, human_bytes};
-use kv_resolver::units::thousands;
+use kv_resolver::units::{fixed, thousands};
 use kv_resolver::{Outcome, Stage};
 
 /// `3,915 B`
@@ -23,7 +23,7 @@ pub fn exact_bytes(bytes: u64) -> String {
 /// `40 GiB`, without decimals that say nothing.
 #[allow(clippy::cast_precision_loss)] // only printed
 pub fn gib(bytes: u64) -> String {
-    let text = format!("{:.2}", bytes as f64 / 1_073_741_824.0);
+    let text = fixed(bytes as f64 / 1_073_741_824.0, 2);
     let text = text.trim_end_matches('0').trim_end_matches('.');
     format!("{text} GiB")
 }

@@ -2,7 +2,7 @@
 
 use crate::flag::{Flag, FlagError, FlagKind};
 use crate::python::{TypeProblem, lax_bool, lax_float, lax_int};
-use crate::units::TWO_TO_63;
+use crate::units::{TWO_TO_63, quoted};
 use crate::value::Value;
 
 /// What the user passes, by `EngineArgs` name; `None` is "not passed".
@@ -289,7 +289,7 @@ fn wrong_type(flag: Flag, value: &Value) -> FlagError {
             FlagKind::List => "a list of strings",
         },
         got: match value {
-            Value::String(text) => format!("{:?}", text.chars().take(40).collect::<String>()),
+            Value::String(text) => quoted(&text.chars().take(40).collect::<String>()),
             other => other.type_name().to_owned(),
         },
     }

@@ -6,6 +6,8 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use crate::units::quoted;
+
 /// A `--kv-cache-dtype` spelling of any modelled release.
 /// Mirrors `vllm/config/cache.py` `CacheDType`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -58,7 +60,7 @@ pub enum CacheDtype {
 
 /// A spelling that no modelled release knows.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
-#[error("unknown kv_cache_dtype {0:?}")]
+#[error("unknown kv_cache_dtype {}", quoted(.0))]
 pub struct UnknownCacheDtype(pub String);
 
 impl CacheDtype {

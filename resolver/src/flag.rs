@@ -6,7 +6,7 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
-use crate::units::parse_float;
+use crate::units::{parse_float, quoted};
 use crate::value::Value;
 
 /// What kind of value a flag takes.
@@ -224,7 +224,7 @@ impl Flag {
         let wrong = |expected| FlagError::WrongType {
             flag: self.name(),
             expected,
-            got: format!("{:?}", text.chars().take(40).collect::<String>()),
+            got: quoted(&text.chars().take(40).collect::<String>()),
         };
         match self.kind() {
             FlagKind::Text => Ok(Value::String(text.to_owned())),

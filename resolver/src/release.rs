@@ -13,6 +13,8 @@ use std::str::FromStr;
 use serde::{Serialize, Serializer};
 use thiserror::Error;
 
+use crate::units::quoted;
+
 pub use profile::*;
 
 /// A release that is modelled, oldest first.
@@ -55,7 +57,7 @@ pub enum ReleaseError {
     #[error("vLLM {0} is not modelled; modelled: {list}", list = Release::list())]
     NotModelled(String),
     /// Not a version.
-    #[error("unknown vLLM release {0:?}; modelled: {list}", list = Release::list())]
+    #[error("unknown vLLM release {}; modelled: {list}", quoted(.0), list = Release::list())]
     Unknown(String),
 }
 

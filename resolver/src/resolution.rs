@@ -10,7 +10,7 @@ use crate::layout::KvCacheLayout;
 use crate::plan::demand::Demand;
 use crate::spec::{LayerRole, SpecKind};
 use crate::trace::TraceStep;
-use crate::units::{GIB, mul, thousands};
+use crate::units::{GIB, fixed, mul, thousands};
 
 /// What the answer does not say by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -432,8 +432,8 @@ pub fn human_bytes(bytes: u64) -> String {
     const MIB: u64 = 1 << 20;
     match bytes {
         _ if bytes < 10 * KIB => format!("{} B", thousands(bytes)),
-        _ if bytes < MIB => format!("{:.2} KiB", bytes as f64 / KIB as f64),
-        _ if bytes < GIB => format!("{:.2} MiB", bytes as f64 / MIB as f64),
-        _ => format!("{:.2} GiB", bytes as f64 / GIB as f64),
+        _ if bytes < MIB => format!("{} KiB", fixed(bytes as f64 / KIB as f64, 2)),
+        _ if bytes < GIB => format!("{} MiB", fixed(bytes as f64 / MIB as f64, 2)),
+        _ => format!("{} GiB", fixed(bytes as f64 / GIB as f64, 2)),
     }
 }

@@ -1,5 +1,7 @@
 //! Integer arithmetic that cannot wrap, and numbers printed as Python prints them.
 
+use std::fmt::Write as _;
+
 use crate::error::Refusal;
 
 /// Bytes in one GiB.
@@ -76,7 +78,7 @@ pub fn lcm(a: u64, b: u64) -> Result<u64, Box<Refusal>> {
 pub fn format_gib(bytes: i128) -> String {
     let gib = bytes as f64 / GIB as f64;
     // of two decimals, Python's shortest form drops a last zero, but never both
-    let text = format!("{gib:.2}");
+    let text = fixed(gib, 2);
     text.strip_suffix('0').unwrap_or(&text).to_owned()
 }
 
@@ -134,10 +136,65 @@ pub fn parse_float(text: &str) -> Option<f64> {
 #[must_use]
 pub fn python_float(value: f64) -> String {
     if value.fract() == 0.0 {
-        format!("{value:.1}")
+        format!("{value}.0")
     } else {
         value.to_string()
     }
+}
+
+/// A number below 2^64 with so many decimals (three at most), the nearest and
+/// of two the even one, as Python's `f"{x:.2f}"` and Rust's `{:.2}` have it.
+///
+/// Not the latter: its way to any number of decimals would be a hundredth of
+/// the page, gzipped.
+#[must_use]
+pub fn fixed(value: f64, decimals: u32) -> String {
+    debug_assert!(value.abs() < 2.0 * TWO_TO_63 && decimals <= 3);
+    let bits = value.to_bits();
+    let exponent = u32::try_from(bits >> 52 & 0x7ff).unwrap_or(0);
+    let mantissa = bits & ((1 << 52) - 1) | u64::from(exponent > 0) << 52;
+    let one = 10_u64.pow(decimals);
+    // the value is scaled / one × 2^(exponent - 1075)
+    let scaled = u128::from(mantissa * one);
+    let exponent = exponent.max(1);
+    let rounded = if exponent >= 1075 {
+        scaled << (exponent - 1075)
+    } else {
+        let down = 1075 - exponent;
+        // what is shifted out whole is less than a half
+        let below = scaled.checked_shr(down).unwrap_or(0);
+        let rest = scaled - below.checked_shl(down).unwrap_or(0);
+        let half = 1_u128.checked_shl(down - 1).unwrap_or(u128::MAX);
+        below + u128::from(rest > half || rest == half && below % 2 == 1)
+    };
+    let one = u128::from(one);
+    let sign = if value.is_sign_negative() { "-" } else { "" };
+    let (whole, part) = (rounded / one, rounded % one);
+    let width = decimals as usize;
+    format!("{sign}{whole}.{part:0width$}")
+}
+
+/// Text in quotes, for our own messages; not by `{:?}`, whose tables of
+/// characters nobody needs to see.
+#[must_use]
+pub fn quoted(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 2);
+    out.push('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => out.extend(['\\', c]),
+            '\n' => out.push_str("\\n"),
+            '\r' => out.push_str("\\r"),
+            '\t' => out.push_str("\\t"),
+            _ if c.is_control() => {
+                // writing to a String cannot fail
+                let _ = write!(out, "\\u{{{:x}}}", u32::from(c));
+            }
+            _ => out.push(c),
+        }
+    }
+    out.push('"');
+    out
 }
 
 /// An integer with thousands separators, as Python's `f"{n:,}"`.
@@ -174,6 +231,35 @@ mod tests {
             let gib = bytes as f64 / GIB as f64;
             let rounded: f64 = format!("{gib:.2}").parse().unwrap();
             assert_eq!(format_gib(bytes), python_float(rounded), "{bytes}");
+        }
+    }
+
+    #[test]
+    #[allow(clippy::cast_precision_loss)]
+    fn decimals_are_rusts_own() {
+        let mut state = 0x2545_f491_4f6c_dd1d_u64;
+        let mut values = vec![
+            0.0, -0.0, 0.125, 0.375, 2.5, 1e-320, 5e-324, 1.8e19, 0.999_5,
+        ];
+        for _ in 0..20_000 {
+            // xorshift
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            values.push(state as f64 / (1_u64 << (state % 64)) as f64);
+            values.push(-((state >> 40) as f64) / 1024.0);
+        }
+        for value in values {
+            assert_eq!(fixed(value, 1), format!("{value:.1}"));
+            assert_eq!(fixed(value, 2), format!("{value:.2}"));
+            assert_eq!(fixed(value, 3), format!("{value:.3}"));
+        }
+    }
+
+    #[test]
+    fn quotes_are_rusts_own() {
+        for text in ["", "a b", "\"\\\n\r\t'", "\u{1}\u{1b}", "é → 中"] {
+            assert_eq!(quoted(text), format!("{text:?}"));
         }
     }
 

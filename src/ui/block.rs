@@ -1,6 +1,7 @@
 //! One block, drawn to scale: each group's pages side by side, what they leave unused hatched.
 
 use kv_resolver::Resolution;
+use kv_resolver::units::fixed;
 
 use super::groups::{colour, percent};
 use crate::markup::Markup;
@@ -62,7 +63,7 @@ pub fn block(html: &mut Markup, resolution: &Resolution) {
                 "<span class=\"part {}\" style=\"width:{}%\" title=\"{} = {}\">{}</span>",
                 &[
                     colour(index),
-                    &format!("{share:.3}"),
+                    &fixed(share, 3),
                     said,
                     &text::exact_bytes(bytes),
                     &label,

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use kv_resolver::Resolution;
 use kv_resolver::resolution::RequestBytes;
+use kv_resolver::units::fixed;
 
 use super::groups::colour;
 use crate::markup::Markup;
@@ -28,7 +29,7 @@ pub fn chart(html: &mut Markup, resolution: &Resolution) {
     let tick = tick_bytes(highest);
     let ticks = highest.div_ceil(tick).max(1);
     let top = ticks.saturating_mul(tick);
-    let here = format!("{:.2}", axis.x(resolution.max_model_len) / WIDTH * 100.0);
+    let here = fixed(axis.x(resolution.max_model_len) / WIDTH * 100.0, 2);
     html.add(
         "<figure class=\"chart\"><figcaption><h3>One request's memory, by context length</h3></figcaption>\
          <div class=\"plot\" role=\"img\" aria-label=\"{} at {}, {} at {}, {} at {}\"><div class=\"heights\">",
@@ -45,10 +46,7 @@ pub fn chart(html: &mut Markup, resolution: &Resolution) {
         let bytes = nth.saturating_mul(tick);
         html.add(
             "<span style=\"bottom:{}%\">{}</span>",
-            &[
-                &format!("{:.2}", ratio(bytes, top) * 100.0),
-                &bytes_tick(bytes),
-            ],
+            &[&fixed(ratio(bytes, top) * 100.0, 2), &bytes_tick(bytes)],
         );
     }
     html.add(
@@ -62,7 +60,7 @@ pub fn chart(html: &mut Markup, resolution: &Resolution) {
         );
     }
     for nth in 1..=ticks {
-        let height = format!("{:.1}", y(nth.saturating_mul(tick), top));
+        let height = fixed(y(nth.saturating_mul(tick), top), 1);
         html.add(
             "<line class=\"grid\" x1=\"0\" x2=\"1000\" y1=\"{}\" y2=\"{}\"/>",
             &[&height, &height],
@@ -86,7 +84,7 @@ pub fn chart(html: &mut Markup, resolution: &Resolution) {
         html.add(
             "<span style=\"left:{}%\">{}</span>",
             &[
-                &format!("{:.2}", axis.x(tokens) / WIDTH * 100.0),
+                &fixed(axis.x(tokens) / WIDTH * 100.0, 2),
                 &text::short_tokens(tokens),
             ],
         );
@@ -133,17 +131,17 @@ fn area(axis: &Axis, samples: &[RequestBytes], group: usize, top: u64) -> String
         // writing to a String cannot fail
         let _ = write!(
             path,
-            "{command}{:.1} {:.1}",
-            axis.x(sample.length),
-            y(above, top)
+            "{command}{} {}",
+            fixed(axis.x(sample.length), 1),
+            fixed(y(above, top), 1)
         );
     }
     for sample in samples.iter().rev() {
         let _ = write!(
             path,
-            "L{:.1} {:.1}",
-            axis.x(sample.length),
-            y(below(sample), top)
+            "L{} {}",
+            fixed(axis.x(sample.length), 1),
+            fixed(y(below(sample), top), 1)
         );
     }
     path.push('Z');

@@ -1,6 +1,7 @@
 //! KV memory of one request, by group.
 
 use kv_resolver::Resolution;
+use kv_resolver::units::fixed;
 
 use crate::markup::Markup;
 use crate::text;
@@ -48,8 +49,8 @@ pub fn groups(html: &mut Markup, resolution: &Resolution) {
                 &text::exact_bytes(group.request_bytes),
                 &text::bytes(group.request_bytes),
                 colour(index),
-                &format!("{share:.2}"),
-                &format!("{share:.1}"),
+                &fixed(share, 2),
+                &fixed(share, 1),
             ],
         );
     }

@@ -1,8 +1,6 @@
 //! The KV block that suits all of a model's backends.
 //! Mirrors `vllm/platforms/interface.py` `Platform.update_block_size_for_backend`.
 
-use std::collections::BTreeSet;
-
 use super::kernel_block::{Asking, KernelBlock, kernel_blocks, selected_row, smallest, takes};
 use super::layer::LayerBackend;
 use super::select::Surroundings;
@@ -28,15 +26,17 @@ pub(crate) fn common_block_size(
     if all_take(DEFAULT_BLOCK_SIZE) {
         return Ok(DEFAULT_BLOCK_SIZE);
     }
-    let mut candidates = BTreeSet::from([1]);
+    let mut candidates = vec![1];
     for backend in &backends {
         let sizes = kernel_blocks(*backend, Asking::Platform(around));
-        let mut next = BTreeSet::new();
+        let mut next = Vec::new();
         for candidate in candidates {
             for size in &sizes {
-                next.insert(lcm(candidate, size.base())?);
+                next.push(lcm(candidate, size.base())?);
             }
         }
+        next.sort_unstable();
+        next.dedup();
         candidates = next;
     }
     candidates

@@ -1,6 +1,7 @@
 //! Reading typed, bounded fields from a config.json.
 
 use super::{ModelError, clip};
+use crate::units::quoted;
 use crate::value::Value;
 
 pub(super) fn wrong_type(
@@ -9,7 +10,7 @@ pub(super) fn wrong_type(
     config: &Value,
 ) -> ModelError {
     let got = match config.get(field) {
-        Some(Value::String(text)) => format!("{:?}", clip(text)),
+        Some(Value::String(text)) => quoted(&clip(text)),
         Some(other) => other.type_name().to_owned(),
         None => "nothing".to_owned(),
     };

@@ -1,7 +1,5 @@
 //! Groups of one page size, and layers that are allocated as what they are not.
 
-use std::collections::BTreeSet;
-
 use super::groups::{self, Group};
 use crate::error::{Refusal, Stage};
 use crate::release::Profile;
@@ -9,13 +7,13 @@ use crate::spec::{Layer, LayerSpec, Layers, SpecKind};
 use crate::trace::Trace;
 use crate::units::{ceil_div, mul};
 
-/// The distinct page sizes in bytes.
-pub(super) fn page_sizes(layers: &Layers) -> Result<BTreeSet<u64>, Box<Refusal>> {
-    layers
-        .specs
-        .iter()
-        .map(LayerSpec::page_size_bytes)
-        .collect()
+/// The distinct page sizes in bytes, ascending.
+pub(super) fn page_sizes(layers: &Layers) -> Result<Vec<u64>, Box<Refusal>> {
+    let sizes = layers.specs.iter().map(LayerSpec::page_size_bytes);
+    let mut sizes: Vec<u64> = sizes.collect::<Result<_, _>>()?;
+    sizes.sort_unstable();
+    sizes.dedup();
+    Ok(sizes)
 }
 
 /// Brings all pages to one size and splits the layers into groups of as many
@@ -184,16 +182,12 @@ pub(super) fn promote_windows(
 
 /// Mirrors `_promote_local_kv_cache_specs`.
 fn promote(layers: &mut Layers) -> Result<(), Box<Refusal>> {
-    let full: BTreeSet<u64> = layers
-        .specs
-        .iter()
-        .filter(|spec| spec.kind.is_full())
-        .map(|spec| spec.block_size)
-        .collect();
-    if full.is_empty() {
+    let full = layers.specs.iter().filter(|spec| spec.kind.is_full());
+    let mut blocks = full.map(|spec| spec.block_size);
+    let Some(first) = blocks.next() else {
         return Ok(());
-    }
-    let common = (full.len() == 1).then(|| full.first().copied()).flatten();
+    };
+    let common = blocks.all(|block| block == first).then_some(first);
     for spec in &mut layers.specs {
         let kind = match spec.kind {
             SpecKind::SlidingWindowMla => SpecKind::MlaAttention,

@@ -7,7 +7,7 @@ use crate::error::{Refusal, Stage};
 use crate::release::{CapacityRule, Profile};
 use crate::resolution::GroupRow;
 use crate::trace::Trace;
-use crate::units::{add, ceil_div, mul};
+use crate::units::{add, ceil_div, fixed, mul};
 
 /// What the sizes below follow from.
 pub(super) struct Blocks<'a> {
@@ -199,7 +199,7 @@ impl Held {
 
     /// As the log line prints it.
     pub fn shown(self) -> String {
-        format!("{:.2}", self.concurrency)
+        fixed(self.concurrency, 2)
     }
 }
 

@@ -273,14 +273,14 @@ impl Asked {
         }
         if !sparse {
             let known = [(128, 64, 128), (192, 64, 256), (64, 64, 128), (256, 0, 256)];
-            let asked = (
+            let (nope, rope, v) = (
                 dims.qk_nope_head_dim,
                 dims.qk_rope_head_dim,
                 dims.v_head_dim,
             );
-            if !known.contains(&asked) {
+            if !known.contains(&(nope, rope, v)) {
                 return Err(Refusal::not_modelled(format!(
-                    "MLA with dimensions {asked:?} has no prefill backend in the rules here"
+                    "MLA with dimensions ({nope}, {rope}, {v}) has no prefill backend in the rules here"
                 )));
             }
         }
