@@ -84,6 +84,28 @@ pub(crate) fn on_deepseek_v4(
     concerns
 }
 
+/// Through 0.29 no selector asks whether a backend can share its context. True
+/// if the worker, which does, is still to be asked.
+/// Mirrors `vllm/v1/worker/cp_utils.py` `check_attention_cp_compatibility`.
+pub(crate) fn context_parallelism_is_asked_late(
+    config: &EngineConfig,
+    profile: &Profile,
+    notes: &mut Vec<Note>,
+) -> bool {
+    let asked_late = config.decode_context_parallel_size > 1 && !profile.backend_rules.checks_dcp;
+    if asked_late {
+        notes.push(Note::new(
+            "context-parallelism-asked-late",
+            "The plan passes, but in this release no backend was asked about decode context \
+             parallelism when it was chosen: the worker asks later, and raises AssertionError \
+             \"Decode Context Parallelism (DCP) requires attention implementations to return the \
+             softmax LSE during decode, but … does not.\" where it cannot."
+                .to_owned(),
+        ));
+    }
+    asked_late
+}
+
 /// Notes on any configuration that passes the plan.
 pub(crate) fn on_any(
     request: &Request,

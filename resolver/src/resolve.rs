@@ -87,13 +87,13 @@ fn decoder(
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Box<Refusal>> {
-    if !request.release.profile().models_all_families {
+    let profile = request.release.profile();
+    if !profile.models_all_families {
         return Err(Refusal::not_modelled(format!(
             "{} on vLLM {} is not modelled yet",
             common.architecture, request.release
         )));
     }
-    let profile = request.release.profile();
     // these two change nothing in a block's bytes; what asks for the others was not read
     let layout = request.env.kv_cache_layout.as_deref();
     if !profile.has_layouts && !matches!(layout, None | Some("NHD" | "HND")) {
@@ -132,11 +132,12 @@ fn decoder(
         common,
         decoder,
         config,
-        target: request.release.profile().on(arch),
+        target: profile.on(arch),
         capability: request.gpu.capability,
         profile,
     };
-    let built = spec::decoder::build(&context, notes, trace)?;
+    let mut built = spec::decoder::build(&context, notes, trace)?;
+    built.concerns |= notes::context_parallelism_is_asked_late(config, profile, notes);
     let resolution = plan(request, config, built, arch, notes, trace)?;
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)

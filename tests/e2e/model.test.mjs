@@ -100,7 +100,10 @@ test('nothing found: it says so and offers one’s own config.json', async () =>
     await model.fill('no such model');
     assert.match(await page.locator('.found [role="status"]').innerText(), /No model here is called “no such model”/);
     assert.deepEqual(await options.allInnerTexts(), ['Paste or drop a config.json …']);
+    // a typo is no wish for one's own file: Enter leaves the offer where it is
     await page.keyboard.press('Enter');
+    assert.equal(await options.count(), 1);
+    await options.first().click();
     await config.waitFor();
     await page.waitForFunction(() => document.activeElement.id === 'field-config');
   });

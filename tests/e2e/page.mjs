@@ -24,9 +24,12 @@ export function parts(page) {
   };
 }
 
-/** Waits until the address has caught up: it follows a moment late. */
+/** Waits until the address has caught up, in its query or behind its #: it follows a moment late. */
 export async function addressHas(page, text) {
-  await page.waitForFunction((wanted) => decodeURIComponent(location.search).includes(wanted), text);
+  await page.waitForFunction(
+    (wanted) => decodeURIComponent(location.search + location.hash).includes(wanted),
+    text,
+  );
 }
 
 export { mounted };
