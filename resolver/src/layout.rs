@@ -5,6 +5,7 @@ use std::fmt;
 use serde::{Serialize, Serializer};
 
 use crate::error::{Refusal, Stage};
+use crate::gpu::Arch;
 use crate::spec::Layers;
 use crate::trace::Trace;
 
@@ -134,6 +135,47 @@ pub(crate) fn compact(
         .collect())
 }
 
+/// The variable in a release without a choice of layouts: it permutes what is
+/// inside a page, and is read by the first layer whose backend asks for it,
+/// unless a chosen backend has set its own.
+/// Mirrors `vllm/v1/attention/backends/utils.py` `get_kv_cache_layout`,
+/// `vllm/v1/attention/selector.py` and `vllm/envs.py` `env_with_choices`.
+pub(crate) fn check_order_in_page(
+    requested: Option<&str>,
+    backends: &[&str],
+    arch: Arch,
+) -> Result<(), Box<Refusal>> {
+    let sets_its_own = |backend: &&str| match *backend {
+        "FLASHINFER" => arch == Arch::Sm100,
+        "FLASHINFER_MLA" | "FLASHINFER_MLA_SPARSE" | "TOKENSPEED_MLA" => true,
+        _ => false,
+    };
+    let reads = |backend: &&str| {
+        [
+            "FLASH_ATTN",
+            "FLASH_ATTN_DIFFKV",
+            "FLASHINFER",
+            "TRITON_ATTN",
+            "TRITON_ATTN_DIFFKV",
+        ]
+        .contains(backend)
+    };
+    match requested {
+        None | Some("NHD" | "HND") => Ok(()),
+        Some(text) if backends.iter().any(reads) && !backends.iter().any(sets_its_own) => {
+            Err(Refusal::raised(
+                Stage::Specs,
+                "ValueError",
+                format!(
+                    "Invalid value '{text}' for VLLM_KV_CACHE_LAYOUT. Valid options: ['NHD', \
+                     'HND']."
+                ),
+            ))
+        }
+        Some(_) => Ok(()),
+    }
+}
+
 /// Picks the layout for the whole model.
 ///
 /// `candidates` is what every backend supports, most preferred first.
@@ -203,5 +245,20 @@ mod tests {
             "Invalid value 'XYZ' for VLLM_KV_CACHE_LAYOUT. Valid options: ['LBNHC', 'LBHNC', \
              'LHBNC', 'NHD', 'HND', 'BLHNC', 'BLNHC', 'BHLNC']."
         );
+    }
+
+    #[test]
+    fn an_order_in_pages_is_asked_for_by_some_backends() {
+        let ask = |text, backends: &[&str], arch| check_order_in_page(Some(text), backends, arch);
+        assert_eq!(
+            ask("BLHNC", &["FLASH_ATTN"], Arch::Sm90)
+                .unwrap_err()
+                .to_string(),
+            "Invalid value 'BLHNC' for VLLM_KV_CACHE_LAYOUT. Valid options: ['NHD', 'HND']."
+        );
+        assert!(ask("BLHNC", &["FLASHINFER"], Arch::Sm120).is_err());
+        assert_eq!(ask("BLHNC", &["FLASHINFER"], Arch::Sm100), Ok(()));
+        assert_eq!(ask("BLHNC", &["FLASHMLA_SPARSE"], Arch::Sm90), Ok(()));
+        assert_eq!(ask("HND", &["FLASH_ATTN"], Arch::Sm90), Ok(()));
     }
 }

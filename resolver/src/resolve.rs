@@ -94,15 +94,6 @@ fn decoder(
             common.architecture, request.release
         )));
     }
-    // these two change nothing in a block's bytes; what asks for the others was not read
-    let layout = request.env.kv_cache_layout.as_deref();
-    if !profile.has_layouts && !matches!(layout, None | Some("NHD" | "HND")) {
-        return Err(Refusal::not_modelled(format!(
-            "VLLM_KV_CACHE_LAYOUT={} on vLLM {} is not modelled",
-            layout.unwrap_or_default(),
-            request.release
-        )));
-    }
     if config.decode_context_parallel_size > 1 && !profile.models_context_parallelism {
         return Err(Refusal::not_modelled(format!(
             "decode_context_parallel_size on vLLM {} is not modelled",
@@ -137,6 +128,10 @@ fn decoder(
         profile,
     };
     let mut built = spec::decoder::build(&context, notes, trace)?;
+    if !profile.has_layouts {
+        let requested = request.env.kv_cache_layout.as_deref();
+        layout::check_order_in_page(requested, &built.backends, arch)?;
+    }
     built.concerns |= notes::context_parallelism_is_asked_late(config, profile, notes);
     let resolution = plan(request, config, built, arch, notes, trace)?;
     notes::on_any(request, config, &resolution, notes);
