@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use crate::dtype::CacheDtype;
-use crate::error::{Outcome, Refusal};
+use crate::error::{Outcome, Refusal, Stage};
 use crate::gpu::{Gpu, GpuClass};
 use crate::matrix;
 use crate::release::Release;
@@ -49,6 +49,20 @@ pub struct FieldChange {
     pub to: Option<String>,
 }
 
+impl FieldChange {
+    /// Both sides as people read them: `–` where there is no such figure.
+    #[must_use]
+    pub fn sides(&self) -> [&str; 2] {
+        [&self.from, &self.to].map(|text| text.as_deref().unwrap_or("–"))
+    }
+
+    /// An error's class beside an answer without an error: the text says it.
+    #[must_use]
+    pub fn goes_without_saying(&self) -> bool {
+        self.field == "error_type" && (self.from.is_none() || self.to.is_none())
+    }
+}
+
 /// A decision that differs: what one release decides and the other does not, or
 /// otherwise.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -57,6 +71,13 @@ pub struct StepChange {
     pub from: Option<TraceStep>,
     /// In the other one.
     pub to: Option<TraceStep>,
+}
+
+impl StepChange {
+    fn stage(&self) -> Option<Stage> {
+        let step = self.to.as_ref().or(self.from.as_ref());
+        step.map(|step| step.stage)
+    }
 }
 
 /// Cells of the matrix that changed in the same way.
@@ -74,6 +95,28 @@ pub struct Change {
     pub fields: Vec<FieldChange>,
     /// The decisions that differ, of the first cell.
     pub why: Vec<StepChange>,
+}
+
+impl Change {
+    /// The dtypes that changed on the same GPUs, with the GPUs' indices; in the
+    /// order of `dtypes`, which holds all that were asked.
+    #[must_use]
+    pub fn by_gpus(&self, dtypes: &[CacheDtype]) -> Vec<(Vec<usize>, Vec<&'static str>)> {
+        let mut lots: Vec<(Vec<usize>, Vec<&str>)> = Vec::new();
+        for dtype in dtypes {
+            let of_dtype = self.cells.iter().filter(|(_, other)| other == dtype);
+            let mut gpus: Vec<usize> = of_dtype.map(|(gpu, _)| *gpu).collect();
+            if gpus.is_empty() {
+                continue;
+            }
+            gpus.sort_unstable();
+            match lots.iter_mut().find(|(other, _)| *other == gpus) {
+                Some((_, dtypes)) => dtypes.push(dtype.as_str()),
+                None => lots.push((gpus, vec![dtype.as_str()])),
+            }
+        }
+        lots
+    }
 }
 
 /// A matrix in two releases.
@@ -389,19 +432,12 @@ fn why(
         from: None,
         to: Some(step.clone()),
     }));
-    changes.sort_by_key(|change| {
-        let step = change.to.as_ref().or(change.from.as_ref());
-        step.map(|step| step.stage)
-    });
+    changes.sort_by_key(StepChange::stage);
     // what comes after the one's end says nothing of it
     if let Some(stage) = stopped.or(stopped_after) {
-        let stage_of = |change: &StepChange| {
-            let step = change.to.as_ref().or(change.from.as_ref());
-            step.map(|step| step.stage)
-        };
         let earlier = changes
             .iter()
-            .take_while(|change| stage_of(change) < Some(stage));
+            .take_while(|change| change.stage() < Some(stage));
         let count = earlier.count();
         changes.truncate(count + 1);
     }

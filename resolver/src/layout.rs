@@ -135,11 +135,20 @@ pub(crate) fn compact(
         .collect())
 }
 
+/// Mirrors `vllm/envs.py` `env_with_choices`.
+fn invalid<'a>(stage: Stage, text: &str, options: impl Iterator<Item = &'a str>) -> Box<Refusal> {
+    let message = format!(
+        "Invalid value '{text}' for VLLM_KV_CACHE_LAYOUT. Valid options: {}.",
+        python_list(options)
+    );
+    Refusal::raised(stage, "ValueError", message)
+}
+
 /// The variable in a release without a choice of layouts: it permutes what is
 /// inside a page, and is read by the first layer whose backend asks for it,
 /// unless a chosen backend has set its own.
-/// Mirrors `vllm/v1/attention/backends/utils.py` `get_kv_cache_layout`,
-/// `vllm/v1/attention/selector.py` and `vllm/envs.py` `env_with_choices`.
+/// Mirrors `vllm/v1/attention/backends/utils.py` `get_kv_cache_layout` and
+/// `vllm/v1/attention/selector.py`.
 pub(crate) fn check_order_in_page(
     requested: Option<&str>,
     backends: &[&str],
@@ -163,14 +172,7 @@ pub(crate) fn check_order_in_page(
     match requested {
         None | Some("NHD" | "HND") => Ok(()),
         Some(text) if backends.iter().any(reads) && !backends.iter().any(sets_its_own) => {
-            Err(Refusal::raised(
-                Stage::Specs,
-                "ValueError",
-                format!(
-                    "Invalid value '{text}' for VLLM_KV_CACHE_LAYOUT. Valid options: ['NHD', \
-                     'HND']."
-                ),
-            ))
+            Err(invalid(Stage::Specs, text, ["NHD", "HND"].into_iter()))
         }
         Some(_) => Ok(()),
     }
@@ -188,10 +190,8 @@ pub(crate) fn resolve(
     let raise = |message| Err(Refusal::raised(Stage::Plan, "ValueError", message));
     let layout = if let Some(text) = requested {
         let Some(spelling) = LayoutSpelling::ALL.into_iter().find(|s| s.as_str() == text) else {
-            return raise(format!(
-                "Invalid value '{text}' for VLLM_KV_CACHE_LAYOUT. Valid options: {}.",
-                python_list(LayoutSpelling::ALL.iter().map(|s| s.as_str()))
-            ));
+            let options = LayoutSpelling::ALL.iter().map(|s| s.as_str());
+            return Err(invalid(Stage::Plan, text, options));
         };
         let layout = KvCacheLayout::from_spelling(spelling);
         if !candidates.contains(&layout) {

@@ -279,7 +279,7 @@ fn pool_bytes(request: &Request) -> Option<u64> {
     })
 }
 
-/// A flag whose rules are of other families' layers.
+/// The specs as an answer has them.
 fn layer_rows(layers: &Layers) -> Result<Vec<LayerRow>, Box<Refusal>> {
     layers
         .specs

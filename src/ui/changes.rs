@@ -1,7 +1,7 @@
 //! What changed from another release, over the whole matrix.
 
 use kv_resolver::catalog::GPUS;
-use kv_resolver::diff::{Change, Diff, FieldChange, StepChange, Weight};
+use kv_resolver::diff::{Change, Diff, FieldChange, StepChange, Weight, dtypes};
 use kv_resolver::{Outcome, Release};
 use leptos::prelude::*;
 
@@ -108,7 +108,7 @@ fn one(html: &mut Markup, diff: &Diff, change: &Change) {
             html.add(" in both, in other words", &[]);
         }
     }
-    html.add("</h3><p class=\"cells\">{}</p>", &[&cells(change)]);
+    html.add("</h3><p class=\"cells\">{}</p>", &[&cells(diff, change)]);
     match change.weight {
         // many of these differ by GPU alone: the figures that people compare are enough at first
         Weight::Bytes => {
@@ -145,10 +145,10 @@ fn headline(html: &mut Markup, fields: &[FieldChange]) {
     }
     html.add("<ul class=\"headline\">", &[]);
     for field in compared {
-        let side = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
+        let [from, to] = field.sides();
         html.add(
             "<li>{} <span class=\"n\">{}</span> → <b class=\"n\">{}</b></li>",
-            &[label(field.field), &side(&field.from), &side(&field.to)],
+            &[label(field.field), from, to],
         );
     }
     html.add("</ul>", &[]);
@@ -166,23 +166,7 @@ fn badge(html: &mut Markup, outcome: Outcome) {
 }
 
 /// `auto, fp8 on every GPU; fp8 on GB10`
-fn cells(change: &Change) -> String {
-    let mut lots: Vec<(Vec<usize>, Vec<&str>)> = Vec::new();
-    for (_, dtype) in &change.cells {
-        if lots
-            .iter()
-            .any(|(_, dtypes)| dtypes.contains(&dtype.as_str()))
-        {
-            continue;
-        }
-        let of_dtype = change.cells.iter().filter(|(_, other)| other == dtype);
-        let mut gpus: Vec<usize> = of_dtype.map(|(gpu, _)| *gpu).collect();
-        gpus.sort_unstable();
-        match lots.iter_mut().find(|(other, _)| *other == gpus) {
-            Some((_, dtypes)) => dtypes.push(dtype.as_str()),
-            None => lots.push((gpus, vec![dtype.as_str()])),
-        }
-    }
+fn cells(diff: &Diff, change: &Change) -> String {
     let lot = |(gpus, dtypes): &(Vec<usize>, Vec<&str>)| {
         let on = if gpus.len() == GPUS.len() {
             "every GPU".to_owned()
@@ -192,6 +176,7 @@ fn cells(change: &Change) -> String {
         };
         format!("{} on {on}", dtypes.join(", "))
     };
+    let lots = change.by_gpus(&dtypes(diff.from, diff.to));
     lots.iter().map(lot).collect::<Vec<_>>().join("; ")
 }
 
@@ -201,9 +186,7 @@ fn fields(html: &mut Markup, diff: &Diff, fields: &[FieldChange]) {
         &[diff.from.version(), diff.to.version()],
     );
     for field in fields {
-        let side = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
-        // beside an error its class says nothing that the text does not
-        if field.field == "error_type" && (field.from.is_none() || field.to.is_none()) {
+        if field.goes_without_saying() {
             continue;
         }
         // an error beside a start has the room to itself
@@ -219,9 +202,10 @@ fn fields(html: &mut Markup, diff: &Diff, fields: &[FieldChange]) {
             );
             continue;
         }
+        let [from, to] = field.sides();
         html.add(
             "<tr><th scope=\"row\">{}</th><td>{}</td><td>{}</td></tr>",
-            &[label(field.field), &side(&field.from), &side(&field.to)],
+            &[label(field.field), from, to],
         );
     }
     html.add("</tbody></table>", &[]);

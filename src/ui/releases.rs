@@ -18,10 +18,8 @@ pub fn releases(html: &mut Markup, answer: &Answer) {
     for standing in &answer.standing {
         let outcome = standing.outcome;
         let differs = match standing.differs {
-            None => "",
-            Some(Weight::Bytes) => ", other bytes",
-            Some(Weight::Words) => ", other words",
-            Some(Weight::Outcome) => ", another outcome",
+            None => String::new(),
+            Some(weight) => format!(", {}", weight.describe()),
         };
         html.add(
             "<li><button type=\"button\" id=\"{}\" class=\"chip {}\" data-release=\"{}\"",
@@ -39,7 +37,7 @@ pub fn releases(html: &mut Markup, answer: &Answer) {
             &[
                 standing.release.version(),
                 outcome.as_str(),
-                differs,
+                &differs,
                 standing.release.version(),
                 text::glyph(outcome),
             ],

@@ -141,19 +141,6 @@ fn text(asked: &Asked, found: &Diff) -> String {
 
 /// "auto, fp8 on h100, h200", by dtypes that share their GPUs.
 fn cells(asked: &Asked, change: &Change) -> String {
-    let mut by_gpus: Vec<(Vec<usize>, Vec<&str>)> = Vec::new();
-    for dtype in &asked.dtypes {
-        let of_dtype = change.cells.iter().filter(|(_, other)| other == dtype);
-        let mut gpus: Vec<usize> = of_dtype.map(|(gpu, _)| *gpu).collect();
-        gpus.sort_unstable();
-        if gpus.is_empty() {
-            continue;
-        }
-        match by_gpus.iter_mut().find(|(other, _)| *other == gpus) {
-            Some((_, dtypes)) => dtypes.push(dtype.as_str()),
-            None => by_gpus.push((gpus, vec![dtype.as_str()])),
-        }
-    }
     let lot = |(gpus, dtypes): &(Vec<usize>, Vec<&str>)| {
         let dtypes = dtypes.join(", ");
         if gpus.len() == asked.gpus.len() && gpus.len() > 1 {
@@ -162,16 +149,15 @@ fn cells(asked: &Asked, change: &Change) -> String {
         let names: Vec<&str> = gpus.iter().map(|gpu| asked.keys[*gpu].as_str()).collect();
         format!("{dtypes} on {}", names.join(", "))
     };
+    let by_gpus = change.by_gpus(&asked.dtypes);
     by_gpus.iter().map(lot).collect::<Vec<_>>().join("; ")
 }
 
 fn print_field(out: &mut String, field: &FieldChange) {
-    let side = |text: &Option<String>| text.clone().unwrap_or_else(|| "–".to_owned());
-    let (from, to) = (side(&field.from), side(&field.to));
-    // an error's class goes without saying where there is none
-    if field.field == "error_type" && (field.from.is_none() || field.to.is_none()) {
+    if field.goes_without_saying() {
         return;
     }
+    let [from, to] = field.sides();
     if from.len() + to.len() < 60 {
         let _ = writeln!(out, "   {:<26}{from} → {to}", field.field);
         return;

@@ -85,10 +85,15 @@ pub(crate) fn check_aligned(
     if rejecting.is_empty() {
         return Ok(());
     }
-    Err(raise(format!(
+    Err(aligned_is_not_supported(block_size, &rejecting))
+}
+
+/// The refusal of such a block, by the backends that cannot split it.
+pub(crate) fn aligned_is_not_supported(block_size: u64, rejecting: &[&str]) -> Box<Refusal> {
+    raise(format!(
         "Aligned KV cache block size {block_size} is not supported by attention backend(s): {}.",
         rejecting.join(", ")
-    )))
+    ))
 }
 
 /// Tokens of a block of a layer with a window: the largest of its kernels' that

@@ -1,6 +1,7 @@
 //! DeepSeek V4's way through the pipeline.
 
 use super::plan;
+use crate::backend::block_size::aligned_is_not_supported;
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
 use crate::config::EngineConfig;
 use crate::error::{Outcome, Refusal, Stage};
@@ -153,14 +154,7 @@ fn block_size(
         if model.indexer_is_first() {
             backends.reverse();
         }
-        return Err(Refusal::raised(
-            Stage::Specs,
-            "ValueError",
-            format!(
-                "Aligned KV cache block size {size} is not supported by attention backend(s): {}.",
-                backends.join(", ")
-            ),
-        ));
+        return Err(aligned_is_not_supported(size, &backends));
     }
     trace.step(
         Stage::Specs,
