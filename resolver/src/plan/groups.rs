@@ -75,6 +75,14 @@ impl Group {
     }
 }
 
+/// Bytes of the widest group's pages, side by side.
+pub(super) fn widest(layers: &Layers, groups: &[Group]) -> Result<u64, Box<Refusal>> {
+    groups.iter().try_fold(0, |widest, group| {
+        let pages = group.all_pages(layers, LayerSpec::page_size_bytes)?;
+        Ok(pages.max(widest))
+    })
+}
+
 /// Groups the layers. `layers` is changed to what is allocated, where that is
 /// not what the layers report.
 pub(super) fn split(

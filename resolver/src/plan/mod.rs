@@ -137,11 +137,8 @@ impl Block {
         };
         let (function, what) = how;
         trace.step(Stage::Plan, profile.files.planner, function, || {
-            let widest = groups.iter().filter_map(|group| {
-                let pages = group.all_pages(layers, LayerSpec::page_size_bytes);
-                pages.ok()
-            });
-            let widest = widest.max().unwrap_or(0);
+            // the block has been counted from the same pages
+            let widest = groups::widest(layers, groups).unwrap_or(0);
             let rounded = if block.bytes() > widest && matches!(block, Self::SideBySide { .. }) {
                 format!(", {widest} B, rounded up to whole rows or kernel blocks")
             } else {

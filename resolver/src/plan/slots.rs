@@ -2,12 +2,12 @@
 //! Mirrors `get_kv_cache_config_from_groups` in `vllm/v1/core/kv_cache_utils.py`
 //! and what it calls for DeepSeek V4.
 
-use super::groups::Group;
+use super::groups::{self, Group};
 use super::packing::Bucket;
 use crate::error::Refusal;
 use crate::release::SlotRule;
 use crate::resolution::{SharedLayer, SharedTensor};
-use crate::spec::{Layer, LayerSpec, Layers};
+use crate::spec::{Layer, Layers};
 use crate::units::{add, mul};
 
 /// Bytes of the block that one layer of some groups takes.
@@ -51,11 +51,7 @@ impl Slots {
         };
         let apart = one_group || one_page;
         let bytes_per_block = if rule == SlotRule::ByOffset && !apart {
-            let mut widest = 0;
-            for group in groups {
-                widest = widest.max(group.all_pages(layers, LayerSpec::page_size_bytes)?);
-            }
-            widest
+            groups::widest(layers, groups)?
         } else {
             slots.iter().try_fold(0, |sum, slot| add(sum, slot.bytes))?
         };
