@@ -1,8 +1,10 @@
 //! The pipeline: one direction, each step a pure function.
 
 mod deepseek_v4;
+mod rows;
 
 use deepseek_v4::deepseek_v4;
+use rows::layer_rows;
 
 use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
@@ -13,9 +15,9 @@ use crate::model::{Common, Decoder, Kind, Model, ModelError};
 use crate::plan;
 use crate::release::{InFlight, MambaMode};
 use crate::request::Request;
-use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
+use crate::resolution::{Note, Resolution, SlotBytes};
 use crate::spec::decoder::{Built, Context};
-use crate::spec::{self, Layers};
+use crate::spec;
 use crate::trace::Trace;
 use crate::{advice, notes};
 
@@ -126,6 +128,8 @@ fn decoder(
         target: profile.on(arch),
         capability: request.gpu.capability,
         profile,
+        drafts_for: None,
+        non_causal: false,
     };
     let mut built = spec::decoder::build(&context, notes, trace)?;
     if !profile.has_layouts {
@@ -159,16 +163,16 @@ fn plan(
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Box<Refusal>> {
-    let rows = layer_rows(&built.layers)?;
     let requested_layout = request.env.kv_cache_layout.as_deref();
     let profile = request.release.profile();
+    let rows = layer_rows(&built.layers, profile.drafting.marks_layers)?;
     let layout = if profile.has_layouts {
         let candidates = layout::compact(built.layouts, &built.layers)?;
         Some(layout::resolve(requested_layout, &candidates, trace)?)
     } else {
         None
     };
-    let plan = plan::plan(
+    let mut plan = plan::plan(
         &mut built.layers,
         layout,
         config,
@@ -176,6 +180,8 @@ fn plan(
         pool_bytes(request),
         trace,
     )?;
+    let tensors = plan.capacity.as_mut().map(|capacity| &mut capacity.tensors[..]);
+    rows.rename(&mut plan.groups, tensors.unwrap_or_default());
     let worker_refuses = spec::decoder::worker_concerns(
         &built.layers,
         &built.spec_backends,
@@ -219,6 +225,7 @@ fn plan(
         fixed_bytes_per_request: plan.fixed_bytes_per_request,
         request_bytes: plan.request_bytes,
         slot_bytes: rows
+            .rows
             .iter()
             .map(|row| SlotBytes {
                 role: row.role,
@@ -226,7 +233,7 @@ fn plan(
                 tokens_per_state: row.tokens_per_state,
             })
             .collect(),
-        layers: rows,
+        layers: rows.rows,
         groups: plan.groups,
         available_memory: pool_bytes(request),
         capacity: plan.capacity,
@@ -245,6 +252,14 @@ fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
             Stage::Config,
             "TypeError",
             format!("EngineArgs.__init__() got an unexpected keyword argument '{flag}'"),
+        ));
+    }
+    let has_short = request.release.profile().engine_args.contains(&"spec_method".to_owned());
+    if let (Some((flag, _)), false) = (request.args.spec_flags.first(), has_short) {
+        return Err(Refusal::raised(
+            Stage::Config,
+            "TypeError",
+            format!("EngineArgs.__init__() got an unexpected keyword argument 'spec_{flag}'"),
         ));
     }
     if let Some(flag) = flags.first() {
@@ -277,38 +292,4 @@ fn pool_bytes(request: &Request) -> Option<u64> {
             .filter(|bytes| *bytes != 0)?;
         Some(u64::try_from(pinned).unwrap_or(0))
     })
-}
-
-/// The specs as an answer has them.
-fn layer_rows(layers: &Layers) -> Result<Vec<LayerRow>, Box<Refusal>> {
-    layers
-        .specs
-        .iter()
-        .enumerate()
-        .map(|(index, spec)| {
-            let mut members = layers.list.iter().filter(|layer| layer.spec == index);
-            let first = members.next().copied();
-            Ok(LayerRow {
-                count: members.count() + usize::from(first.is_some()),
-                first: first.map(|layer| layers.name(layer)).unwrap_or_default(),
-                role: spec.role,
-                kind: spec.kind,
-                block_size: spec.block_size,
-                page_size_bytes: spec.page_size_bytes()?,
-                unpadded_page_size_bytes: spec.unpadded_page_size_bytes()?,
-                tokens_per_state: spec.tokens_per_state,
-                states_per_page: spec.num_states(),
-                slot_bytes: spec.slot_bytes()?,
-                state_content_bytes: spec.state_content_bytes,
-                head_size: spec.head_size,
-                head_size_v: spec.head_size_v,
-                num_kv_heads: spec.num_kv_heads,
-                dtype: spec.dtype,
-                kv_quant_mode: spec.kv_quant_mode,
-                sliding_window: spec.sliding_window,
-                attention_chunk_size: spec.attention_chunk_size,
-                alignment: spec.alignment,
-            })
-        })
-        .collect()
 }

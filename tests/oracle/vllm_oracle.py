@@ -320,8 +320,38 @@ def load_drafter(config, drafter, target):
     for module in list(sys.modules.values()):
         if module.__dict__.get("get_model") is real_get_model:
             module.get_model = get_model
+    # V2 asks the target for its intermediate states before it loads the drafter, V1 after it
+    v2 = uses_v2_model_runner(config)
     with set_current_vllm_config(config), torch.device("meta"), ToMeta():
+        if v2:
+            ask_for_states(config, drafter, target)
         drafter.load_model(target)
+        if not v2:
+            ask_for_states(config, drafter, target)
+
+
+def ask_for_states(config, drafter, target):
+    """What a runner does where the drafter reads the target's intermediate states (`use_aux_hidden_state_outputs`)."""
+    spec = config.speculative_config
+    if uses_v2_model_runner(config):
+        from vllm.v1.worker.gpu.spec_decode.eagle import eagle3_utils as utils
+
+        if hasattr(utils, "requires_aux_hidden_states"):
+            wanted = utils.requires_aux_hidden_states(spec)
+        else:
+            wanted = spec.method in ("eagle3", "dflash", "dspark", "extract_hidden_states")
+        if wanted:
+            utils.set_eagle3_aux_hidden_state_layers(target, spec)
+        return
+    wanted = spec.method in ("eagle3", "dflash", "dspark", "extract_hidden_states")
+    if spec.method == "eagle3":
+        wanted = getattr(drafter, "eagle3_use_aux_hidden_state", True)
+    if not wanted:
+        return
+    from vllm.model_executor.models.interfaces import supports_eagle3
+
+    if not supports_eagle3(target):
+        raise RuntimeError("Model does not support EAGLE3 interface but aux_hidden_state_outputs was requested")
 
 
 def uses_v2_model_runner(config):

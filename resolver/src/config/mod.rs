@@ -5,7 +5,8 @@
 mod architectures;
 mod batch;
 mod checks;
-mod length;
+mod drafting;
+pub(crate) mod length;
 mod parallel;
 
 pub(crate) use architectures::unknown_architecture;
@@ -21,6 +22,7 @@ use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
 use crate::model::{AutoCacheDtype, Kind, Model};
 use crate::release::InFlight;
 use crate::request::Request;
+use crate::speculation::{self, Speculation};
 use crate::trace::Trace;
 use crate::units::mul;
 
@@ -74,6 +76,8 @@ pub struct EngineConfig {
     pub recurrent_dtype: StateDtype,
     /// No layer has a window.
     pub disable_sliding_window: bool,
+    /// The drafter.
+    pub speculation: Option<Speculation>,
 }
 
 /// Runs vLLM's checks in its order and fills in what the user leaves open.
@@ -116,6 +120,12 @@ pub(crate) fn build(
     packed_hybrid(cache_dtype, model)?;
     checks::skipped_numbers(args, cache_dtype, profile)?;
     parallel::parallel(args, profile)?;
+    let target = speculation::Target {
+        model,
+        max_model_len,
+        tensor_parallel_size: or_one(args.tensor_parallel_size),
+    };
+    let speculation = speculation::settle(request, &target)?;
     let batch = batch::limits(request, max_model_len);
     let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch)?;
     trace.step(
@@ -136,10 +146,17 @@ pub(crate) fn build(
     parallel::heads(args, &model.common)?;
     checks::activation_scheme(&model.common, profile)?;
     checks::quantised_dtype(dtype, model)?;
+    let max_model_len = drafting::length(max_model_len, speculation.as_ref(), trace);
+    let async_scheduling = drafting::async_scheduling(args, speculation.as_ref(), profile)?;
+    drafting::slots(
+        (max_num_batched_tokens, max_num_seqs),
+        speculation.as_ref(),
+        profile,
+        trace,
+    )?;
     checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
     checks::mamba_block_size(args, max_model_len)?;
 
-    let async_scheduling = args.async_scheduling.unwrap_or(true);
     let max_concurrent_batches = if async_scheduling { 2 } else { 1 };
     let (reserved_batches, counted) = match profile.in_flight {
         InFlight::OneBatch { .. } => (1, "one batch is reserved, whatever is in flight"),
@@ -184,6 +201,7 @@ pub(crate) fn build(
         state_dtype: StateDtype::asked(args.mamba_cache_dtype.as_deref()),
         recurrent_dtype: StateDtype::asked(args.mamba_ssm_cache_dtype.as_deref()),
         disable_sliding_window: args.disable_sliding_window.unwrap_or(false),
+        speculation,
     })
 }
 

@@ -1,5 +1,7 @@
 //! DeepSeek V4's way through the pipeline.
 
+mod draft;
+
 use super::plan;
 use crate::backend::block_size::aligned_is_not_supported;
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
@@ -13,7 +15,7 @@ use crate::notes;
 use crate::release::Profile;
 use crate::request::Request;
 use crate::resolution::{Note, Resolution};
-use crate::spec::decoder::Built;
+use crate::spec::decoder::{self as drafter, Built};
 use crate::spec::deepseek_v4 as dsv4_spec;
 use crate::trace::Trace;
 use crate::units::mul;
@@ -30,6 +32,7 @@ pub(super) fn deepseek_v4(
     flags_of_other_families(request)?;
     let profile = request.release.profile();
     let capability = request.gpu.capability;
+    drafter::before_target(config)?;
     let implementation =
         dsv4_backend::select(config, model, arch, capability, profile, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
@@ -37,14 +40,41 @@ pub(super) fn deepseek_v4(
         shared_experts(request, common, config, model)?;
     }
     expert_width(config, model)?;
+    let drafted = draft::build(
+        model,
+        &draft::Built {
+            config,
+            arch,
+            capability,
+            implementation,
+            resolved,
+        },
+        profile,
+        notes,
+        trace,
+    )?;
     let block_size = block_size(config, model, implementation, resolved, profile, trace)?;
-    let layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
+    let mut layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
     let mut backends = vec![
         "CompressorBackend",
         "DEEPSEEK_SPARSE_SWA",
         "DEEPSEEK_V4_INDEXER",
         implementation.backend(profile),
     ];
+    let mut concerns = !implementation.declares(capability);
+    if let Some(drafted) = drafted {
+        layers.append(&dsv4_spec::windows(
+            model,
+            drafted.resolved,
+            (drafted.first, drafted.count),
+            profile,
+        )?);
+        let backend = drafted.implementation.backend(profile);
+        if !backends.contains(&backend) {
+            backends.push(backend);
+        }
+        concerns |= !drafted.implementation.declares(capability);
+    }
     backends.sort_unstable();
     let built = Built {
         layers,
@@ -52,7 +82,7 @@ pub(super) fn deepseek_v4(
         layouts: vec![KvCacheLayout::Blhnc, KvCacheLayout::Blnhc],
         cache_dtype: resolved.cache_dtype,
         block_size,
-        concerns: !implementation.declares(capability),
+        concerns,
         spec_backends: Vec::new(),
     };
     let mut resolution = plan(request, config, built, arch, notes, trace)?;
