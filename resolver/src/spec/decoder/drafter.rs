@@ -3,6 +3,7 @@
 use super::alignment::Block;
 use super::backends::{self, Chosen};
 use super::{Context, rows};
+use crate::backend::block_size::DEFAULT_BLOCK_SIZE;
 use crate::backend::layer::LayerBackend;
 use crate::config::EngineConfig;
 use crate::dtype::CacheDtype;
@@ -86,6 +87,10 @@ pub(super) fn choose<'a>(
     let mut config = context.config.clone();
     let own = own_dtype(speculation, context)?;
     config.cache_dtype = own.unwrap_or(target.cache_dtype);
+    if own.is_some() {
+        // the config that is made anew takes its default for the user's word
+        config.block_size = config.block_size.or(Some(DEFAULT_BLOCK_SIZE));
+    }
     if let DraftBackend::Own(backend) = speculation.backend {
         config.attention_backend = backend;
     }
