@@ -131,6 +131,16 @@ pub struct Speculation {
     pub(crate) wants_local_argmax: bool,
 }
 
+impl Speculation {
+    /// A drafter that is none of the checkpoint keeps `auto` where the target's
+    /// hook has made it fp8. Mirrors `vllm/model_executor/models/config.py`.
+    pub(crate) fn keep_auto(&mut self) {
+        if self.method != Method::Mtp && self.draft.is_some() && self.cache_dtype.is_none() {
+            self.cache_dtype = Some(DraftDtype::Known(CacheDtype::Auto));
+        }
+    }
+}
+
 /// A cache dtype of the drafter's own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum DraftDtype {

@@ -8,6 +8,7 @@ use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::model::draft::{self, Apart, Draft, Mtp};
 use crate::model::{Kind, Model, ModelError};
+use crate::python::{repr, repr_list};
 use crate::release::Drafting;
 use crate::release::drafting::{
     DefaultRunner, DsparkBackend, DsparkTokens, Overrides, Unsupported,
@@ -471,6 +472,7 @@ impl Asked<'_> {
             ));
         }
         self.draft_heads(drafted)?;
+        self.aux_target(method)?;
         if fields.is_on("use_heterogeneous_vocab") {
             if method != Method::DraftModel {
                 return Err(invalid(
@@ -532,6 +534,27 @@ impl Asked<'_> {
         Err(invalid(format!(
             "Total number of attention heads ({heads}) must be divisible by tensor parallel size \
              ({ranks})."
+        )))
+    }
+
+    /// Methods that read several states, where the release lists their targets.
+    fn aux_target(&self, method: Method) -> Result<(), Box<Refusal>> {
+        let listed = self.rules.aux_targets;
+        if listed.is_empty() || !matches!(method, Method::Eagle3 | Method::Dflash) {
+            return Ok(());
+        }
+        let config = &self.request.hf_config;
+        let text = config.get_set("text_config").unwrap_or(config);
+        let name = text.get_set("model_type").and_then(Value::as_str);
+        let name = name.unwrap_or_default();
+        if listed.iter().any(|part| name.contains(part)) {
+            return Ok(());
+        }
+        Err(invalid(format!(
+            "{method} is only supported for {} models. Got \
+             self.target_model_config.hf_text_config.model_type={}",
+            repr_list(listed.iter().copied()),
+            repr(name)
         )))
     }
 
