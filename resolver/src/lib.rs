@@ -31,6 +31,7 @@ pub mod speculation;
 pub mod trace;
 pub mod units;
 pub mod value;
+pub mod weights;
 
 pub use args::EngineArgs;
 pub use dtype::CacheDtype;

@@ -7,6 +7,7 @@ pub(crate) mod masks;
 mod profile;
 mod profiles;
 mod tables;
+mod weights;
 
 use std::fmt;
 use std::str::FromStr;

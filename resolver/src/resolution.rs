@@ -10,6 +10,7 @@ use crate::layout::KvCacheLayout;
 use crate::plan::demand::Demand;
 use crate::spec::{LayerRole, SpecKind};
 use crate::trace::TraceStep;
+use crate::weights::WeightBytes;
 use crate::units::{GIB, fixed, mul, thousands};
 
 /// What the answer does not say by itself.
@@ -342,6 +343,9 @@ pub struct Resolution {
     pub layers: Vec<LayerRow>,
     /// The groups, in vLLM's order.
     pub groups: Vec<GroupRow>,
+    /// Bytes of the weights on one GPU.
+    #[serde(flatten)]
+    pub weights: WeightBytes,
     /// The pool that this holds for, in bytes; `None` if none was given.
     pub available_memory: Option<u64>,
     /// What the pool comes to, if one was given.

@@ -19,6 +19,7 @@ use crate::resolution::{Note, Resolution, SlotBytes};
 use crate::spec::decoder::{Built, Context};
 use crate::spec;
 use crate::trace::Trace;
+use crate::weights::{self, WeightBytes};
 use crate::{advice, notes};
 
 /// What vLLM would do with the KV cache, and why.
@@ -137,7 +138,9 @@ fn decoder(
         layout::check_order_in_page(requested, &built.backends, arch)?;
     }
     built.concerns |= notes::context_parallelism_is_asked_late(config, profile, notes);
-    let resolution = plan(request, config, built, arch, notes, trace)?;
+    let mut resolution = plan(request, config, built, arch, notes, trace)?;
+    let rank = weights::Rank::of(request, common, config, profile, arch);
+    resolution.weights = WeightBytes::of(weights::of_decoder(&rank, decoder), trace);
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)
 }
@@ -235,6 +238,7 @@ fn plan(
             .collect(),
         layers: rows.rows,
         groups: plan.groups,
+        weights: WeightBytes::default(),
         available_memory: pool_bytes(request),
         capacity: plan.capacity,
         notes: Vec::new(),

@@ -32,17 +32,32 @@ n_groups ssm_state_size conv_kernel mamba_ssm_cache_dtype linear_attn_config
 original_max_position_embeddings vocab_size intermediate_size first_k_dense_replace n_shared_experts vision_config
 num_nextn_predict_layers mtp_num_hidden_layers mtp_hybrid_override_pattern mtp_layers_block_type n_mtp_layers
 block_configs num_experts moe_num_experts n_routed_experts num_local_experts
+attention_bias attn_output_gate decoder_sparse_step hc_mult hidden_size_per_layer_input index_n_heads
+indexer_rope_interleave interleave_moe_layer_step intermediate_size_mlp latent_moe_use_norm mamba_proj_bias
+mla_use_output_gate mlp_bias mlp_only_layers moe_latent_size moe_layer_freq
+moe_shared_expert_intermediate_size num_experts_per_tok num_hash_layers num_shared_experts o_groups
+o_lora_rank partial_rotary_factor q_lora_rank rotary_dim routed_expert_hidden_size
+shared_expert_intermediate_size tie_word_embeddings topk_method use_bias use_conv_bias use_double_wide_mlp
+use_routing_bias
 """.split()
 QUANTISATION = ["quant_method", "kv_cache_scheme", "kv_cache_quant_algo", "weight_block_size", "producer",
-                "activation_scheme"]
+                "activation_scheme", "quant_algo", "moe_quant_algo", "format"]
 INNER = ["quant_algo", "modelopt_quant_config", "kv_cache_scheme", "kv_cache_quant_algo"]
 # of the lists of modules that are left unquantised, the rules look for these
 UNQUANTISED = ["q_b_proj", "kv_b_proj", "o_proj", "down_proj", "experts", "self_attn", "mlp"]
-VISION = ["num_heads", "hidden_size", "vt_num_attention_heads", "vt_intermediate_size"]
+VISION = """
+depth head_dim hidden_size image_size in_channels init_pos_emb_height init_pos_emb_time init_pos_emb_width
+intermediate_size num_attention_heads num_heads num_hidden_layers num_position_embeddings out_hidden_size
+patch_size position_embedding_size projector_input_dim projector_output_dim qkv_hidden_size spatial_merge_size
+standardize temporal_patch_size use_clipped_linears vision_output_dim vt_hidden_size vt_intermediate_size
+vt_num_attention_heads vt_num_hidden_layers deepstack_visual_indexes
+""".split()
 # null says something there: not what is absent
 NULLS = ["attention_chunk_size", "sliding_window", "num_key_value_heads", "head_dim"]
 SCHEME = ["type", "dynamic", "num_bits"]
-ROPE = ["type", "rope_type", "factor", "original_max_position_embeddings"]
+ROPE = ["type", "rope_type", "factor", "original_max_position_embeddings", "partial_rotary_factor"]
+# of a group of a compressed checkpoint
+GROUP = ["num_bits", "group_size", "type"]
 # of a block of Llama Nemotron
 BLOCK = ["no_op", "replace_with_linear", "n_heads_in_group"]
 LINEAR = ["kda_layers", "num_heads", "head_dim", "short_conv_kernel_size"]
@@ -50,6 +65,15 @@ LINEAR = ["kda_layers", "num_heads", "head_dim", "short_conv_kernel_size"]
 
 def keep(mapping, names):
     return {name: mapping[name] for name in names if mapping.get(name) is not None}
+
+
+def by_kind(name):
+    """Of modules with a layer's number, the name with a star; the first layers keep theirs."""
+    return re.sub(r"(?<=layers\.)(\d+)(?=\.[a-z])", "*", name)
+
+
+def speaks(name):
+    return not re.search(r"vision|visual|mm_projector|mtp|gate$|router|embed", name)
 
 
 def rope(value):
@@ -89,6 +113,15 @@ def reduce(config):
             found = {module.rsplit(".", 1)[-1] for module in whole.get(name) or []} & set(UNQUANTISED)
             if found:
                 quantisation[name] = sorted(found)
+        if whole.get("ignore"):
+            quantisation["ignore"] = sorted({by_kind(name) for name in whole["ignore"] if speaks(name)})
+        if whole.get("quantized_layers"):
+            layers = whole["quantized_layers"].items()
+            quantisation["quantized_layers"] = {by_kind(name): keep(how, ["quant_algo"]) for name, how in layers}
+        if whole.get("quant_method") == "compressed-tensors":
+            quantisation["config_groups"] = {
+                name: {"input_activations": group["input_activations"], "weights": keep(group["weights"], GROUP)}
+                for name, group in whole["config_groups"].items()}
         small["quantization_config"] = quantisation
     return small
 

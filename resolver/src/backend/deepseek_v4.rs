@@ -131,6 +131,17 @@ pub(crate) fn select(
     Ok(implementation)
 }
 
+/// Query heads of one rank, as the kernel runs them.
+pub(crate) fn padded_heads(
+    config: &EngineConfig,
+    model: &DeepseekV4,
+    implementation: Implementation,
+    profile: &Profile,
+) -> Result<u64, Box<Refusal>> {
+    let heads = model.num_attention_heads / config.tensor_parallel_size;
+    heads::padded(implementation, heads, profile.v4_heads)
+}
+
 /// The implementation that a name leads to; `None` if the release does not look
 /// for this name.
 fn by_name(

@@ -2,6 +2,7 @@
 
 use super::fields::{text, wrong_type};
 use super::length::Length;
+use super::parameters::Parameters;
 use super::weights::Weights;
 use super::{ModelError, clip};
 use crate::dtype::CacheDtype;
@@ -38,6 +39,8 @@ pub struct Common {
     pub sliding_window: Option<u64>,
     /// What must split over tensor-parallel ranks.
     pub weights: Weights,
+    /// What their bytes follow from.
+    pub parameters: Parameters,
     /// `attention_chunk_size`
     pub attention_chunk_size: Option<u64>,
     /// The dtype that config.json names.

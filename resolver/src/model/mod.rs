@@ -9,6 +9,8 @@ mod families;
 mod fields;
 pub mod length;
 mod modelled;
+pub mod parameters;
+pub mod scheme;
 pub mod weights;
 
 use thiserror::Error;
@@ -247,6 +249,7 @@ fn facts(
             }
         }
     };
+    let weights = weights::weights(config, language, model_type, decoder)?;
     Ok(Common {
         architecture: clip(architecture),
         num_hidden_layers: match language.get_set("num_hidden_layers") {
@@ -265,7 +268,14 @@ fn facts(
         length: length::length(language)?,
         sliding_window: length::sliding_window(language, dense::Defaults::of(model_type).window)?,
         attention_chunk_size: chunk_size(kind),
-        weights: weights::weights(config, language, model_type, decoder)?,
+        parameters: parameters::parameters(
+            config,
+            language,
+            model_type,
+            weights.fp8_block,
+            decoder,
+        )?,
+        weights,
         dtype: common::dtype(config)?,
         auto_cache_dtype: common::auto_cache_dtype(config)?,
         quant_method: common::quant_method(config)?,

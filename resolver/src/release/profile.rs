@@ -10,6 +10,7 @@ use crate::units::thousands;
 
 use super::drafting::Drafting;
 use super::engine_args::FlagNames;
+use super::weights::WeightRules;
 
 /// The behaviours of a release. Each names the version that brought it.
 #[derive(Debug)]
@@ -26,6 +27,8 @@ pub struct Profile {
     pub(crate) backend_rules: &'static Rules,
     /// What it does with drafters.
     pub(crate) drafting: &'static Drafting,
+    /// What it builds of a model's weights.
+    pub(crate) weights: WeightRules,
     /// Where the code lies that the trace names.
     pub files: Files,
 

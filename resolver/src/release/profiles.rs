@@ -4,7 +4,7 @@ use super::profile::{
     BlockRule, CapacityLog, CapacityRule, Checkpoints, Files, Grouping, InFlight, MambaMode,
     PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype, V4Classes, V4Heads, WindowBlock,
 };
-use super::{drafting, tables};
+use super::{drafting, tables, weights};
 use crate::backend::{registry, rules};
 use crate::error::{MemoryTexts, PackedAssertion};
 
@@ -29,6 +29,7 @@ pub(super) const V0_33_0: Profile = Profile {
     attention_backends: registry::V0_33_0,
     backend_rules: &rules::V0_33_0,
     drafting: &drafting::V0_33_0,
+    weights: weights::V0_33_0,
     files: Files {
         planner: "vllm/v1/core/kv_cache_planning.py",
         v4_model: "vllm/models/deepseek_v4/nvidia/model.py",
@@ -86,6 +87,7 @@ pub(super) const V0_33_0: Profile = Profile {
 };
 
 pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
+    weights: weights::V0_32_0,
     backend_rules: &rules::V0_32_0,
     unknown_dtype: UnknownDtype::Parser,
     checks_float_clash: false,
@@ -153,6 +155,7 @@ pub(super) const V0_27_1: Profile = listed!(V0_27_1, V0_28_0, {
 });
 
 pub(super) const V0_26_0: Profile = listed!(V0_26_0, V0_27_1, {
+    weights: weights::V0_26_0,
     v4_heads: V4Heads::HalvesBySm120,
     grouping: Grouping::FullFirst { raises_pages: true },
     block_rule: BlockRule::Slots(SlotRule::ByPageSize),
@@ -188,6 +191,7 @@ pub(super) const V0_22_1: Profile = listed!(V0_22_1, V0_23_0, {
 });
 
 pub(super) const V0_21_0: Profile = listed!(V0_21_0, V0_22_1, {
+    weights: weights::V0_21_0,
     v4_heads: V4Heads::UpTo128,
     memory_texts: MemoryTexts::Models,
     files: Files {

@@ -6,6 +6,7 @@ use super::plan;
 use crate::backend::block_size::aligned_is_not_supported;
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
 use crate::config::EngineConfig;
+use crate::dtype::TorchDtype;
 use crate::error::{Outcome, Refusal, Stage};
 use crate::flag::Flag;
 use crate::gpu::Arch;
@@ -19,6 +20,7 @@ use crate::spec::decoder::{self as drafter, Built};
 use crate::spec::deepseek_v4 as dsv4_spec;
 use crate::trace::Trace;
 use crate::units::mul;
+use crate::weights::{self, WeightBytes};
 
 pub(super) fn deepseek_v4(
     request: &Request,
@@ -86,6 +88,11 @@ pub(super) fn deepseek_v4(
         spec_backends: Vec::new(),
     };
     let mut resolution = plan(request, config, built, arch, notes, trace)?;
+    let rank = weights::Rank::of(request, common, config, profile, arch);
+    let heads = dsv4_backend::padded_heads(config, model, implementation, profile)?;
+    let attention = weights::v4_attention(implementation, heads, resolved.rows == TorchDtype::Float8E4m3fn);
+    resolution.weights =
+        WeightBytes::of(weights::of_deepseek_v4(&rank, model, &attention), trace);
     if notes::on_deepseek_v4(config, implementation, block_size, profile, notes) {
         resolution.outcome = Outcome::Unverified;
     }

@@ -131,7 +131,7 @@ pub(in crate::model) fn nemotron_attention(config: &Value) -> Result<Attention, 
 }
 
 /// `M`amba, `*` attention, `-` MLP or `E`xperts, for each layer.
-fn nemotron_pattern(config: &Value) -> Result<Vec<char>, ModelError> {
+pub(in crate::model) fn nemotron_pattern(config: &Value) -> Result<Vec<char>, ModelError> {
     let unknown = || {
         ModelError::Unmodelled(
             "the layers' pattern has an entry that is none of Mamba, attention, MLP and experts"

@@ -1,0 +1,302 @@
+//! Bytes of one rank's weights, as vLLM builds the model: every parameter and
+//! buffer, before a checkpoint is loaded and kernels repack it.
+
+mod deepseek_v4;
+mod dense;
+mod hybrid;
+mod linear;
+mod mla;
+mod rope;
+mod sheet;
+mod tower;
+mod windows;
+
+pub(crate) use sheet::Sheet;
+
+use crate::backend::deepseek_v4::Implementation;
+use crate::config::EngineConfig;
+use crate::error::{Refusal, Stage};
+use crate::gpu::Arch;
+use crate::model::parameters::{Parameters, Size};
+use crate::model::scheme::{Kept, LoadedScales, Module, Scheme};
+use crate::model::{Common, DeepseekV4, Decoder};
+use crate::release::Profile;
+use crate::request::Request;
+use crate::trace::Trace;
+use crate::units::{round_up, thousands};
+use serde::Serialize;
+use linear::Quant;
+use sheet::{Part, product};
+
+/// Rows that an embedding is padded to.
+/// `vllm/model_executor/layers/vocab_parallel_embedding.py`
+const VOCAB_PADDING: u64 = 64;
+
+/// Why weights are not counted, in our words.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Uncounted(pub String);
+
+impl From<Box<Refusal>> for Uncounted {
+    fn from(_: Box<Refusal>) -> Self {
+        Self("they pass 64 bits".to_owned())
+    }
+}
+
+fn not_modelled<T>(what: impl Into<String>) -> Result<T, Uncounted> {
+    Err(Uncounted(what.into()))
+}
+
+/// Bytes of the weights on one GPU, as vLLM builds the model.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct WeightBytes {
+    /// Every parameter and buffer of the model, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter_bytes: Option<u64>,
+    /// Their elements.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameter_count: Option<u64>,
+    /// The drafter's own, beside those that it shares with the model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft_parameter_bytes: Option<u64>,
+    /// Why they are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub parameters_uncounted: Option<String>,
+}
+
+impl WeightBytes {
+    /// The answer of a count.
+    pub(crate) fn of(counted: Result<Sheet, Uncounted>, trace: &mut Trace) -> Self {
+        let summed = counted.and_then(|sheet| {
+            let (bytes, count) = sheet.total()?;
+            Ok((bytes, count, sheet))
+        });
+        let file = "vllm/model_executor/model_loader/utils.py";
+        match summed {
+            Ok((bytes, count, sheet)) => {
+                trace.step(Stage::Model, file, "initialize_model", || {
+                    let mut text = format!("{} bytes of weights on each GPU, as built:", thousands(bytes));
+                    for (place, (name, bytes)) in sheet.parts().enumerate() {
+                        text.push_str(if place == 0 { " " } else { ", " });
+                        text.push_str(name);
+                        text.push(' ');
+                        text.push_str(&thousands(bytes));
+                    }
+                    text
+                });
+                Self {
+                    parameter_bytes: Some(bytes),
+                    parameter_count: Some(count),
+                    ..Self::default()
+                }
+            }
+            Err(Uncounted(reason)) => Self {
+                parameters_uncounted: Some(reason),
+                ..Self::default()
+            },
+        }
+    }
+}
+
+/// What the weights of one rank follow from.
+#[derive(Clone, Copy)]
+pub(crate) struct Rank<'a> {
+    pub common: &'a Common,
+    pub profile: &'a Profile,
+    pub arch: Arch,
+    /// Ranks that share a layer.
+    pub ranks: u64,
+    /// Ranks that an expert is sliced over.
+    pub slices: u64,
+    /// Ranks that whole experts are spread over.
+    pub spread: u64,
+    /// Whether every rank has what is otherwise split of an MLP beside experts.
+    pub whole_shared: bool,
+    /// Bytes of an element of the model's dtype.
+    pub element: u64,
+    /// Custom kernels are on, for nothing is compiled.
+    pub eager: bool,
+}
+
+impl<'a> Rank<'a> {
+    /// The rank that a request is about: the first.
+    pub(crate) fn of(
+        request: &Request,
+        common: &'a Common,
+        config: &EngineConfig,
+        profile: &'a Profile,
+        arch: Arch,
+    ) -> Self {
+        let args = &request.args;
+        let positive = |number: Option<i64>| u64::try_from(number.unwrap_or(1)).unwrap_or(1).max(1);
+        let replicas = positive(args.data_parallel_size);
+        let ranks = config.tensor_parallel_size.max(1);
+        let whole = args.enable_expert_parallel == Some(true);
+        Self {
+            common,
+            profile,
+            arch,
+            ranks,
+            slices: config.expert_slices.max(1),
+            spread: if whole { ranks.saturating_mul(replicas) } else { 1 },
+            whole_shared: whole && ranks > 1 && replicas > 1,
+            element: config.model_dtype.torch().size_bytes(),
+            eager: args.enforce_eager == Some(true),
+        }
+    }
+
+    const fn parameters(&self) -> &'a Parameters {
+        &self.common.parameters
+    }
+
+    /// A size that must be there.
+    fn size(&self, size: Size) -> Result<u64, Uncounted> {
+        match self.parameters().sizes.get(size) {
+            Some(number) => Ok(number),
+            None => not_modelled(format!("config.json has no `{}`", size.wire())),
+        }
+    }
+
+    fn size_or(&self, size: Size, absent: u64) -> u64 {
+        self.parameters().sizes.get(size).unwrap_or(absent)
+    }
+
+    fn hidden(&self) -> Result<u64, Uncounted> {
+        self.size(Size::HiddenSize)
+    }
+
+    /// Query heads of the rank.
+    fn heads(&self) -> u64 {
+        self.common.num_attention_heads / self.ranks
+    }
+
+    /// KV heads of the rank: at least one.
+    fn kv_heads(&self, whole: u64) -> u64 {
+        (whole / self.ranks).max(1)
+    }
+
+    /// Experts that the first rank holds.
+    /// `vllm/model_executor/layers/fused_moe/expert_map_manager.py`
+    fn held(&self, experts: u64) -> u64 {
+        experts.div_ceil(self.spread)
+    }
+
+    /// Ranks that share an MLP beside experts.
+    fn shared_ranks(&self) -> u64 {
+        if self.whole_shared { 1 } else { self.ranks }
+    }
+
+    /// How a kind of module is quantised.
+    fn quant(&self, module: Module) -> Result<Quant, Uncounted> {
+        Ok(match &self.parameters().scheme {
+            Scheme::Other(name) => return not_modelled(format!("quantisation: {name}")),
+            Scheme::Known { kept, .. } => match kept[module as usize] {
+                Kept::Plain => Quant::Plain,
+                Kept::Fp8Block(block) => Quant::Fp8Block(block, 4),
+                Kept::Fp8Tensor => Quant::Fp8Tensor,
+                Kept::Mxfp4 => Quant::Mxfp4,
+                Kept::Nvfp4 => Quant::Nvfp4,
+                Kept::Nvfp4Weights => Quant::Nvfp4Weights,
+                Kept::Packed4(group) => Quant::Packed4(group),
+            },
+        })
+    }
+
+    /// Scales of K, V, Q and probabilities that every attention layer has, and the
+    /// same once more to load into, where the checkpoint's scheme knows of them.
+    /// `vllm/model_executor/layers/attention/attention.py` `set_default_quant_scales`,
+    /// `vllm/model_executor/layers/quantization/kv_cache.py` `create_weights`
+    fn scales(&self, sheet: &mut Sheet, layers: u64, latent: bool) {
+        sheet.float(Part::Rest, product(&[4, layers]));
+        let loaded = match &self.parameters().scheme {
+            Scheme::Other(_) => false,
+            Scheme::Known { scales, .. } => match scales {
+                LoadedScales::None => false,
+                LoadedScales::NotLatent => !latent,
+                LoadedScales::All => true,
+            },
+        };
+        if loaded {
+            sheet.own(Part::Rest, product(&[4, layers]));
+        }
+    }
+
+    /// Unquantised experts on SM100 are padded for FlashInfer's kernel, if it takes
+    /// their activation. `vllm/model_executor/layers/fused_moe/oracle/unquantized.py`
+    /// `unquantized_round_up_hidden_size_and_intermediate_size`
+    fn expert_slice(&self, width: u64, quant: Quant, flashinfer: bool) -> Result<u64, Uncounted> {
+        let slice = width / self.slices;
+        let pads = flashinfer
+            && quant == Quant::Plain
+            && self.arch == Arch::Sm100
+            && self.element == 2
+            && self.profile.weights.pads_plain_experts;
+        Ok(if pads { round_up(slice, 128)? } else { slice })
+    }
+
+    /// The embedding, and the head where it is not the same.
+    fn embedding(&self, sheet: &mut Sheet, tied_by_default: bool) -> Result<(), Uncounted> {
+        let rows = round_up(self.size(Size::VocabSize)?, VOCAB_PADDING)? / self.ranks;
+        let hidden = self.hidden()?;
+        sheet.own(Part::Embedding, product(&[rows, hidden]));
+        if !self.parameters().tied.unwrap_or(tied_by_default) {
+            sheet.matrix(Part::Embedding, 1, self.quant(Module::Head)?, hidden, &[rows]);
+        }
+        Ok(())
+    }
+}
+
+/// DeepSeek V4's weights.
+pub(crate) fn of_deepseek_v4(
+    rank: &Rank,
+    model: &DeepseekV4,
+    attention: &deepseek_v4::Built,
+) -> Result<Sheet, Uncounted> {
+    beside(rank)?;
+    deepseek_v4::weights(rank, model, attention)
+}
+
+/// Which attention DeepSeek V4's layers got.
+pub(crate) fn v4_attention(
+    implementation: Implementation,
+    padded_heads: u64,
+    plain_fp8: bool,
+) -> deepseek_v4::Built {
+    deepseek_v4::Built {
+        padded_heads,
+        scale_buffers: match implementation {
+            Implementation::FlashInfer | Implementation::FlashInferSm120 => plain_fp8,
+            Implementation::FlashMla => false,
+        },
+    }
+}
+
+/// Any other decoder's weights.
+pub(crate) fn of_decoder(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
+    beside(rank)?;
+    if !rank.profile.weights.families {
+        return not_modelled("weights of this family on this release");
+    }
+    match rank.parameters().model_type.as_str() {
+        "llama" | "mistral" | "qwen3" | "qwen3_moe" | "mixtral" | "minimax_m2" | "qwen3_vl"
+        | "qwen3_vl_moe" => dense::weights(rank, decoder),
+        "deepseek_v3" | "kimi_k2" | "kimi_k25" | "deepseek_v32" | "glm_moe_dsa" => {
+            mla::weights(rank, decoder)
+        }
+        "gpt_oss" => windows::gpt_oss(rank, decoder),
+        "mimo_v2_flash" => windows::mimo_v2(rank, decoder),
+        "gemma4" => windows::gemma4(rank, decoder),
+        "llama4" => windows::llama4(rank, decoder),
+        "qwen3_5" | "qwen3_5_moe" => hybrid::qwen3_5(rank, decoder),
+        "nemotron_h" => hybrid::nemotron_h(rank, decoder),
+        other => not_modelled(format!("weights of {other}")),
+    }
+}
+
+fn beside(rank: &Rank) -> Result<(), Uncounted> {
+    if rank.parameters().scheme_is_beside {
+        return not_modelled(
+            "how the weights are quantised is said in hf_quant_config.json, which is not read",
+        );
+    }
+    Ok(())
+}
