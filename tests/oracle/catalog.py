@@ -97,9 +97,10 @@ def reduce(config):
     if "linear_attn_config" in small:
         small["linear_attn_config"] = keep(small["linear_attn_config"], LINEAR)
     if "block_configs" in small:
-        attention = [block["attention"] for block in small["block_configs"]]
-        small["block_configs"] = [{"attention": {k: v for k, v in keep(one, BLOCK).items() if v is not False}}
-                                  for one in attention]
+        small["block_configs"] = [
+            {part: {k: v for k, v in keep(block[part], names).items() if v is not False}
+             for part, names in (("attention", BLOCK), ("ffn", ["no_op", "ffn_mult"]))}
+            for block in small["block_configs"]]
     if "quantization_config" in small:
         whole = small["quantization_config"]
         quantisation = keep(whole, QUANTISATION)

@@ -2,7 +2,7 @@
 //! checkpoint is quantised.
 
 use super::families::linear;
-use super::fields::text;
+use super::fields::{array, text};
 use super::decoder::LayerKind;
 use super::scheme::{self, Scheme, Shape};
 use super::weights::Fp8Block;
@@ -184,6 +184,11 @@ pub struct Parameters {
     pub fp8_experts: bool,
     /// How the checkpoint is quantised is said in a file beside config.json.
     pub scheme_is_beside: bool,
+    /// Widths of the MLPs of Llama Nemotron's blocks.
+    pub block_widths: Option<Vec<u64>>,
+    /// A tower is cast to the model's dtype: nothing, or compressed-tensors, quantises
+    /// the language model.
+    pub casts_tower: bool,
     /// Layers of Nemotron-H.
     pub pattern: Pattern,
     /// Deeper layers of a tower that feed the language model.
@@ -237,7 +242,6 @@ pub(super) fn parameters(
     };
     Ok(Parameters {
         model_type: super::clip(model_type),
-        sizes,
         tower: tower.map(Sizes::read),
         tied: tied(language).or_else(|| tied(config)),
         scheme: scheme::scheme(config, language, block, &shape)?,
@@ -246,14 +250,58 @@ pub(super) fn parameters(
         dense_layers: entries(language, "mlp_only_layers"),
         rope: rope(language),
         rotary_part: rotary_part(language),
+        block_widths: block_widths(config, sizes.get(Size::HiddenSize))?,
+        casts_tower: quant_method(config, language).is_none_or(|method| method == "compressed-tensors"),
         pattern: match model_type {
             "nemotron_h" => pattern(&linear::nemotron_pattern(language)?),
             _ => Pattern::default(),
         },
         fp8_experts: text(language, "expert_dtype")? == Some("fp8"),
         scheme_is_beside: config.get_set("hf_quant_config").is_some(),
+        sizes,
         deepstack: tower.map_or(0, |tower| entries(tower, "deepstack_visual_indexes")),
     })
+}
+
+fn quant_method<'a>(config: &'a Value, language: &'a Value) -> Option<&'a str> {
+    let quantization = [config, language]
+        .into_iter()
+        .find_map(|part| part.get_set("quantization_config"))?;
+    Some(quantization.get("quant_method").and_then(Value::as_str).unwrap_or_default())
+}
+
+/// Two thirds of `ffn_mult` times the hidden size, to a multiple of 256, unless a
+/// block has no MLP. Mirrors `vllm/model_executor/models/nemotron_nas.py`
+/// `_ffn_mult_to_intermediate_size`.
+#[allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss
+)] // Python truncates a double, too; bounded by the guard
+fn block_widths(config: &Value, hidden: Option<u64>) -> Result<Option<Vec<u64>>, ModelError> {
+    let (Some(blocks), Some(hidden)) = (array(config, "block_configs")?, hidden) else {
+        return Ok(None);
+    };
+    let mut widths = Vec::new();
+    for block in blocks {
+        let Some(mlp) = block.get_set("ffn") else {
+            return Ok(None);
+        };
+        if mlp.get("no_op") == Some(&Value::Bool(true)) {
+            continue;
+        }
+        let factor = match mlp.get("ffn_mult") {
+            Some(Value::Float(factor)) => *factor,
+            Some(Value::Integer(factor @ 0..=1024)) => *factor as f64,
+            _ => return Ok(None),
+        };
+        if !(0.0..=1024.0).contains(&factor) || hidden > 1 << 20 {
+            return Ok(None);
+        }
+        let width = (2.0 * factor * hidden as f64 / 3.0) as u64;
+        widths.push(width.next_multiple_of(256));
+    }
+    Ok(Some(widths))
 }
 
 fn pattern(kinds: &[char]) -> Pattern {

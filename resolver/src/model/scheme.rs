@@ -218,6 +218,8 @@ fn modules(shape: &Shape, name: &str) -> &'static [Module] {
     // routers are not quantised here whatever is said
     if name.ends_with("gate") || says("router") || says("mtp") || says("vision") || says("visual") {
         &[]
+    } else if says("self_attn") && shape.model_type == "kimi_k3" {
+        &[Module::Attention, Module::Linear]
     } else if says("self_attn") {
         &[Module::Attention]
     } else if says("linear_attn") {

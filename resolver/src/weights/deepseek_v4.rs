@@ -169,11 +169,12 @@ impl<'a> Layer<'a> {
             };
             (Quant::Mxfp4, round_up(slice, width)?, round_up(self.hidden, hidden)?)
         };
-        sheet.experts(
+        rank.routed(
             count,
+            sheet,
             quant,
             Experts {
-                held: rank.held(experts),
+                held: experts,
                 shards: 2,
                 hidden,
                 width,

@@ -1,8 +1,8 @@
 //! Llama, Qwen3 and what is built like them, dense or with experts. Mirrors
 //! `vllm/model_executor/models/llama.py`, `qwen3.py`, `qwen3_moe.py`, `mixtral.py`,
-//! `minimax_m2.py` and `qwen3_vl.py`.
+//! `minimax_m2.py`, `nemotron_nas.py` and `qwen3_vl.py`.
 
-use super::linear::{Experts, Linear, Quant};
+use super::linear::{Experts, Linear};
 use super::sheet::{Part, Sheet, product};
 use super::{Rank, Uncounted, not_modelled, rope, tower};
 use crate::model::Decoder;
@@ -82,8 +82,9 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     rank.embedding(&mut sheet, false)?;
     let hidden = rank.hidden()?;
     let layers = decoder.layers.len() as u64;
-    sheet.norms(1, hidden);
-    sheet.norms(layers, 2 * hidden);
+    // a block that is left out has no norm
+    let blocks = layers + parameters.block_widths.as_ref().map_or(layers, |all| all.len() as u64);
+    sheet.norms(1 + blocks, hidden);
     let norm = match kind {
         "qwen3" | "qwen3_moe" | "qwen3_vl" | "qwen3_vl_moe" => QkNorm::Head,
         "minimax_m2" => QkNorm::Heads,
@@ -113,8 +114,15 @@ fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Uncounted> {
         "qwen3_moe" | "qwen3_vl_moe" => (Size::NumExperts, Size::MoeIntermediateSize),
         "mixtral" | "minimax_m2" => (Size::NumLocalExperts, Size::IntermediateSize),
         _ => {
+            let quant = rank.quant(Module::Dense)?;
+            if let Some(widths) = &parameters.block_widths {
+                for width in widths {
+                    sheet.mlp(1, quant, hidden, width / rank.ranks);
+                }
+                return Ok(());
+            }
             let width = rank.size(Size::IntermediateSize)? / rank.ranks;
-            sheet.mlp(layers, rank.quant(Module::Dense)?, hidden, width);
+            sheet.mlp(layers, quant, hidden, width);
             return Ok(());
         }
     };
@@ -135,11 +143,12 @@ fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Uncounted> {
     } else {
         sheet.own(Part::Experts, gate);
     }
-    sheet.experts(
+    rank.routed(
         layers,
+        sheet,
         quant,
         Experts {
-            held: rank.held(experts),
+            held: experts,
             shards: 2,
             hidden,
             width: rank.expert_slice(rank.size(width)?, quant, true)?,
@@ -147,9 +156,4 @@ fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Uncounted> {
         },
     );
     Ok(())
-}
-
-/// Whether a scheme is nothing but the model's dtype.
-pub(super) fn is_plain(quant: Quant) -> bool {
-    quant == Quant::Plain
 }

@@ -74,11 +74,12 @@ pub(super) fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Un
     }
     let quant = rank.quant(Module::Experts)?;
     let width = rank.size(Size::MoeIntermediateSize)?;
-    sheet.experts(
+    rank.routed(
         layers,
+        sheet,
         quant,
         Experts {
-            held: rank.held(experts),
+            held: experts,
             shards: 2,
             hidden,
             width: rank.expert_slice(width, quant, true)?,
@@ -170,11 +171,12 @@ fn latent_experts(rank: &Rank, sheet: &mut Sheet, times: u64) -> Result<(), Unco
     };
     let quant = rank.quant(Module::Experts)?;
     let width = rank.size(Size::MoeIntermediateSize)?;
-    sheet.experts(
+    rank.routed(
         times,
+        sheet,
         quant,
         Experts {
-            held: rank.held(experts),
+            held: experts,
             shards: 1,
             hidden: inner,
             width: rank.expert_slice(width, quant, true)?,

@@ -103,11 +103,12 @@ fn experts(rank: &Rank, sheet: &mut Sheet, times: u64) -> Result<(), Uncounted> 
         sheet.mlp(times, rank.quant(Module::Shared)?, hidden, width);
     }
     let quant = rank.quant(Module::Experts)?;
-    sheet.experts(
+    rank.routed(
         times,
+        sheet,
         quant,
         Experts {
-            held: rank.held(experts),
+            held: experts,
             shards: 2,
             hidden,
             width: rank.expert_slice(width, quant, true)?,

@@ -4,6 +4,7 @@
 mod deepseek_v4;
 mod dense;
 mod hybrid;
+mod kimi_k3;
 mod linear;
 mod mla;
 mod rope;
@@ -14,7 +15,7 @@ mod windows;
 pub(crate) use sheet::Sheet;
 
 use crate::backend::deepseek_v4::Implementation;
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, StateDtype};
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::parameters::{Parameters, Size};
@@ -25,7 +26,7 @@ use crate::request::Request;
 use crate::trace::Trace;
 use crate::units::{round_up, thousands};
 use serde::Serialize;
-use linear::Quant;
+use linear::{Experts, Quant};
 use sheet::{Part, product};
 
 /// Rows that an embedding is padded to.
@@ -115,6 +116,10 @@ pub(crate) struct Rank<'a> {
     pub element: u64,
     /// Custom kernels are on, for nothing is compiled.
     pub eager: bool,
+    /// States of linear layers are as they are by default.
+    pub usual_states: bool,
+    /// A drafter runs.
+    pub drafts: bool,
 }
 
 impl<'a> Rank<'a> {
@@ -141,6 +146,9 @@ impl<'a> Rank<'a> {
             whole_shared: whole && ranks > 1 && replicas > 1,
             element: config.model_dtype.torch().size_bytes(),
             eager: args.enforce_eager == Some(true),
+            usual_states: matches!(config.state_dtype, StateDtype::Auto)
+                && matches!(config.recurrent_dtype, StateDtype::Auto | StateDtype::Float32),
+            drafts: config.speculation.is_some(),
         }
     }
 
@@ -174,10 +182,15 @@ impl<'a> Rank<'a> {
         (whole / self.ranks).max(1)
     }
 
-    /// Experts that the first rank holds.
-    /// `vllm/model_executor/layers/fused_moe/expert_map_manager.py`
-    fn held(&self, experts: u64) -> u64 {
-        experts.div_ceil(self.spread)
+    /// Routed experts, of which `held` counts all: the first rank has its part of
+    /// them, and a map of all where they are spread.
+    /// `vllm/model_executor/layers/fused_moe/expert_map_manager.py` `determine_expert_map`
+    fn routed(&self, times: u64, sheet: &mut Sheet, quant: Quant, experts: Experts) {
+        if self.spread > 1 {
+            sheet.of(Part::Experts, product(&[times, experts.held]), 4);
+        }
+        let held = experts.held.div_ceil(self.spread);
+        sheet.experts(times, quant, Experts { held, ..experts });
     }
 
     /// Ranks that share an MLP beside experts.
@@ -278,7 +291,7 @@ pub(crate) fn of_decoder(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncoun
     }
     match rank.parameters().model_type.as_str() {
         "llama" | "mistral" | "qwen3" | "qwen3_moe" | "mixtral" | "minimax_m2" | "qwen3_vl"
-        | "qwen3_vl_moe" => dense::weights(rank, decoder),
+        | "qwen3_vl_moe" | "nemotron-nas" => dense::weights(rank, decoder),
         "deepseek_v3" | "kimi_k2" | "kimi_k25" | "deepseek_v32" | "glm_moe_dsa" => {
             mla::weights(rank, decoder)
         }
@@ -287,6 +300,7 @@ pub(crate) fn of_decoder(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncoun
         "gemma4" => windows::gemma4(rank, decoder),
         "llama4" => windows::llama4(rank, decoder),
         "qwen3_5" | "qwen3_5_moe" => hybrid::qwen3_5(rank, decoder),
+        "kimi_k3" => kimi_k3::weights(rank, decoder),
         "nemotron_h" => hybrid::nemotron_h(rank, decoder),
         other => not_modelled(format!("weights of {other}")),
     }

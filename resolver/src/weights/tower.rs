@@ -85,13 +85,49 @@ pub(super) fn kimi_k25(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> 
         tower.size(Size::InitPosEmbWidth)?,
     );
     tower.own(&[rows, columns, width]);
-    let frames = tower.size(Size::InitPosEmbTime)?;
-    tower.own(&[frames, width]);
+    // the tower is cast to the model's dtype where nothing quantises it, by vLLM's word
+    let cast = rank.parameters().casts_tower;
+    let frames = product(&[tower.size(Size::InitPosEmbTime)?, width]);
+    let element = if cast { tower.sheet.element } else { 4 };
+    tower.sheet.of(PART, frames, element);
     blocks(tower.sheet, depth, width, inner, ranks);
     // norms at the end and before the projector, and the projector of four patches
     tower.own(&[4, width]);
     linear(tower.sheet, 1, 4 * width, 4 * width);
     linear(tower.sheet, 1, 4 * width, hidden);
+    Ok(())
+}
+
+/// Kimi K3's, without biases. Mirrors the same file.
+pub(super) fn kimi_k3(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
+    let hidden = rank.hidden()?;
+    let tower = Tower::of(rank, sheet)?;
+    let (width, depth) = (tower.size(Size::VtHiddenSize)?, tower.size(Size::VtNumHiddenLayers)?);
+    let (inner, heads) = (
+        tower.size(Size::VtIntermediateSize)?,
+        tower.size(Size::VtNumAttentionHeads)?,
+    );
+    let ranks = if heads.is_multiple_of(rank.ranks) {
+        rank.ranks
+    } else {
+        1
+    };
+    let (inner, split) = (inner / ranks, tower.size(Size::QkvHiddenSize)? / ranks);
+    let patch = tower.size(Size::PatchSize)?;
+    let positions = product(&[
+        tower.size(Size::InitPosEmbHeight)?,
+        tower.size(Size::InitPosEmbWidth)?,
+    ]);
+    let frames = tower.size(Size::InitPosEmbTime)?;
+    let sheet = tower.sheet;
+    // patches, positions, and a norm at the end
+    sheet.own(PART, product(&[width, product(&[3, patch, patch]) + positions + 1]));
+    sheet.own(PART, product(&[depth, width, 4 * split + 2 * inner + 2]));
+    sheet.float(PART, product(&[frames, width]));
+    // the projector of four patches, and its norm
+    let four = 4 * width;
+    sheet.own(PART, product(&[four, four + hidden]));
+    sheet.own(PART, hidden);
     Ok(())
 }
 

@@ -45,11 +45,12 @@ pub(super) fn gpt_oss(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
         Arch::Sm100 | Arch::Sm120 => (128, 256),
     };
     let slice = rank.size(Size::IntermediateSize)?.div_ceil(rank.slices);
-    sheet.experts(
+    rank.routed(
         layers,
+        &mut sheet,
         quant,
         Experts {
-            held: rank.held(experts),
+            held: experts,
             shards: 2,
             hidden: round_up(hidden, padded)?,
             width: round_up(slice, width)?,
@@ -82,11 +83,12 @@ pub(super) fn mimo_v2(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     sheet.float(part, product(&[sparse, experts, hidden + 1]));
     let quant = rank.quant(Module::Experts)?;
     let width = rank.size(Size::MoeIntermediateSize)?;
-    sheet.experts(
+    rank.routed(
         sparse,
+        &mut sheet,
         quant,
         Experts {
-            held: rank.held(experts),
+            held: experts,
             shards: 2,
             hidden,
             width: rank.expert_slice(width, quant, true)?,
@@ -122,11 +124,12 @@ pub(super) fn gemma4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted>
         sheet.own(Part::Experts, product(&[layers, router]));
         let quant = rank.quant(Module::Experts)?;
         let width = rank.size(Size::MoeIntermediateSize)?;
-        sheet.experts(
+        rank.routed(
             layers,
+            &mut sheet,
             quant,
             Experts {
-                held: rank.held(experts),
+                held: experts,
                 shards: 2,
                 hidden,
                 width: rank.expert_slice(width, quant, false)?,
@@ -157,11 +160,12 @@ pub(super) fn llama4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted>
     sheet.own(Part::Experts, product(&[sparse, experts, hidden]));
     sheet.mlp(sparse, rank.quant(Module::Shared)?, hidden, width / rank.shared_ranks());
     let quant = rank.quant(Module::Experts)?;
-    sheet.experts(
+    rank.routed(
         sparse,
+        &mut sheet,
         quant,
         Experts {
-            held: rank.held(experts),
+            held: experts,
             shards: 2,
             hidden,
             width: rank.expert_slice(width, quant, true)?,
