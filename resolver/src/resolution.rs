@@ -10,8 +10,8 @@ use crate::layout::KvCacheLayout;
 use crate::plan::demand::Demand;
 use crate::spec::{LayerRole, SpecKind};
 use crate::trace::TraceStep;
-use crate::weights::WeightBytes;
 use crate::units::{GIB, fixed, mul, thousands};
+use crate::weights::WeightBytes;
 
 /// What the answer does not say by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

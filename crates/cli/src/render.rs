@@ -6,6 +6,7 @@ use kv_resolver::error::Outcome;
 use kv_resolver::resolution::human_bytes;
 use kv_resolver::trace::TraceStep;
 use kv_resolver::units::thousands;
+use kv_resolver::weights::WeightBytes;
 use kv_resolver::{Note, Request, Resolution, StartupError};
 
 /// Columns that prose is wrapped to.
@@ -104,9 +105,37 @@ fn resolved(out: &mut String, r: &Resolution) {
             ),
         );
     }
+    weights(out, &r.weights);
     block(out, r);
     notes(out, &r.notes);
     why(out, &r.trace);
+}
+
+/// Bytes of the weights, as far as they are counted.
+fn weights(out: &mut String, weights: &WeightBytes) {
+    let row = |out: &mut String, name: &str, bytes: Option<u64>, uncounted: Option<&String>| {
+        let text = match (bytes, uncounted) {
+            (Some(bytes), _) => {
+                format!(
+                    "{} bytes ({}) as built",
+                    thousands(bytes),
+                    human_bytes(bytes)
+                )
+            }
+            (None, Some(why)) => format!("not counted: {why}"),
+            (None, None) => return,
+        };
+        let _ = writeln!(out, "  {name:<26}{text}");
+    };
+    let uncounted = weights.parameters_uncounted.as_ref();
+    row(out, "weights per GPU", weights.parameter_bytes, uncounted);
+    let uncounted = weights.draft_parameters_uncounted.as_ref();
+    row(
+        out,
+        "the drafter's",
+        weights.draft_parameter_bytes,
+        uncounted,
+    );
 }
 
 /// What lies in a block, and in a stored state.

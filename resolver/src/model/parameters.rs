@@ -1,9 +1,9 @@
 //! What a model's weights follow from: sizes that config.json names, and how the
 //! checkpoint is quantised.
 
+use super::decoder::LayerKind;
 use super::families::linear;
 use super::fields::{array, text};
-use super::decoder::LayerKind;
 use super::scheme::{self, Scheme, Shape};
 use super::weights::Fp8Block;
 use super::{Decoder, ModelError};
@@ -29,6 +29,9 @@ sizes! {
     AttnOutputGate = "attn_output_gate",
     DecoderSparseStep = "decoder_sparse_step",
     Depth = "depth",
+    DraftVocabSize = "draft_vocab_size",
+    DsparkMarkovRank = "dspark_markov_rank",
+    EnableConfidenceHead = "enable_confidence_head",
     FirstKDenseReplace = "first_k_dense_replace",
     HcMult = "hc_mult",
     HeadDim = "head_dim",
@@ -79,6 +82,7 @@ sizes! {
     SharedExpertIntermediateSize = "shared_expert_intermediate_size",
     SpatialMergeSize = "spatial_merge_size",
     Standardize = "standardize",
+    TargetHiddenSize = "target_hidden_size",
     TemporalPatchSize = "temporal_patch_size",
     TieWordEmbeddings = "tie_word_embeddings",
     UseBias = "use_bias",
@@ -189,6 +193,8 @@ pub struct Parameters {
     /// A tower is cast to the model's dtype: nothing, or compressed-tensors, quantises
     /// the language model.
     pub casts_tower: bool,
+    /// States of the target that DeepSeek V4's `DSpark` layers read.
+    pub draft_states: u64,
     /// Layers of Nemotron-H.
     pub pattern: Pattern,
     /// Deeper layers of a tower that feed the language model.
@@ -212,7 +218,11 @@ pub(super) fn parameters(
         })
     };
     let layers = sizes.get(Size::NumHiddenLayers).unwrap_or(0);
-    let experts = [Size::NRoutedExperts, Size::NumExperts, Size::NumLocalExperts];
+    let experts = [
+        Size::NRoutedExperts,
+        Size::NumExperts,
+        Size::NumLocalExperts,
+    ];
     let shape = Shape {
         model_type,
         layers,
@@ -230,9 +240,12 @@ pub(super) fn parameters(
     };
     let ones = |field| -> Result<Option<u64>, ModelError> {
         Ok(match language.get(field) {
-            Some(Value::Array(flags)) => {
-                Some(flags.iter().filter(|flag| flag.as_integer() == Some(1)).count() as u64)
-            }
+            Some(Value::Array(flags)) => Some(
+                flags
+                    .iter()
+                    .filter(|flag| flag.as_integer() == Some(1))
+                    .count() as u64,
+            ),
             _ => None,
         })
     };
@@ -251,7 +264,9 @@ pub(super) fn parameters(
         rope: rope(language),
         rotary_part: rotary_part(language),
         block_widths: block_widths(config, sizes.get(Size::HiddenSize))?,
-        casts_tower: quant_method(config, language).is_none_or(|method| method == "compressed-tensors"),
+        casts_tower: quant_method(config, language)
+            .is_none_or(|method| method == "compressed-tensors"),
+        draft_states: entries(config, "dspark_target_layer_ids"),
         pattern: match model_type {
             "nemotron_h" => pattern(&linear::nemotron_pattern(language)?),
             _ => Pattern::default(),
@@ -267,7 +282,12 @@ fn quant_method<'a>(config: &'a Value, language: &'a Value) -> Option<&'a str> {
     let quantization = [config, language]
         .into_iter()
         .find_map(|part| part.get_set("quantization_config"))?;
-    Some(quantization.get("quant_method").and_then(Value::as_str).unwrap_or_default())
+    Some(
+        quantization
+            .get("quant_method")
+            .and_then(Value::as_str)
+            .unwrap_or_default(),
+    )
 }
 
 /// Two thirds of `ffn_mult` times the hidden size, to a multiple of 256, unless a
@@ -317,8 +337,7 @@ fn settings(language: &Value) -> Option<&Value> {
     let rope = language
         .get_set("rope_scaling")
         .or(language.get_set("rope_parameters"))?;
-    let is_nested =
-        matches!(rope, Value::Object(entries) if entries.iter().any(|(_, value)| matches!(value, Value::Object(_))));
+    let is_nested = matches!(rope, Value::Object(entries) if entries.iter().any(|(_, value)| matches!(value, Value::Object(_))));
     (!is_nested).then_some(rope)
 }
 

@@ -127,13 +127,18 @@ struct Layers([u64; (MOST_LAYERS / 64) as usize]);
 
 impl Layers {
     fn add(&mut self, layer: u64) {
-        if let Some(word) = self.0.get_mut(usize::try_from(layer / 64).unwrap_or(usize::MAX)) {
+        if let Some(word) = self
+            .0
+            .get_mut(usize::try_from(layer / 64).unwrap_or(usize::MAX))
+        {
             *word |= 1 << (layer % 64);
         }
     }
 
     fn has(&self, layer: u64) -> bool {
-        let word = self.0.get(usize::try_from(layer / 64).unwrap_or(usize::MAX));
+        let word = self
+            .0
+            .get(usize::try_from(layer / 64).unwrap_or(usize::MAX));
         word.is_some_and(|word| word >> (layer % 64) & 1 == 1)
     }
 }
@@ -163,10 +168,9 @@ pub(super) fn scheme(
     let other = |what: &str| Ok(Scheme::Other(super::clip(what)));
     match (method, algorithm) {
         (Some("fp8"), algorithm) => match (block, quantization.get_set("moe_quant_algo")) {
-            (Some(block), None) if algorithm.is_none() => Ok(Scheme::all(
-                Kept::Fp8Block(block),
-                LoadedScales::NotLatent,
-            )),
+            (Some(block), None) if algorithm.is_none() => {
+                Ok(Scheme::all(Kept::Fp8Block(block), LoadedScales::NotLatent))
+            }
             // `vllm/models/deepseek_v4/quant_config.py` `moe_quant_algo`
             (Some(block), Some(algorithm)) if algorithm.as_str() == Some("NVFP4") => {
                 let scheme = Scheme::all(Kept::Fp8Block(block), LoadedScales::NotLatent);
@@ -178,9 +182,7 @@ pub(super) fn scheme(
             let plain = Scheme::all(Kept::Plain, LoadedScales::None);
             Ok(plain.but(Module::Experts, Kept::Mxfp4))
         }
-        (Some("modelopt"), Some("NVFP4")) => {
-            ignored(quantization, shape, Kept::Nvfp4, scales)
-        }
+        (Some("modelopt"), Some("NVFP4")) => ignored(quantization, shape, Kept::Nvfp4, scales),
         (Some("modelopt"), Some("MIXED_PRECISION")) => mixed(quantization, shape, scales),
         (Some("compressed-tensors"), _) => match packed(quantization) {
             Some(kept) => ignored(quantization, shape, kept, LoadedScales::None),
@@ -242,7 +244,9 @@ fn modules(shape: &Shape, name: &str) -> &'static [Module] {
 /// The layer of a module's name and what follows it; `None` for a name without one.
 fn split(name: &str) -> Option<(Option<u64>, &str)> {
     let (_, rest) = name.split_once("layers.")?;
-    let end = rest.find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len());
+    let end = rest
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(rest.len());
     let (number, rest) = rest.split_at(end);
     match (number, rest.strip_prefix('*')) {
         ("", Some(rest)) if rest.starts_with('.') => Some((None, rest)),
@@ -354,7 +358,12 @@ mod tests {
     #[test]
     fn a_list_of_what_is_left_out_is_taken_kind_by_kind() {
         let whole = kept(&["lm_head", "model.layers.0*", "model.layers.*.self_attn*"]);
-        let plain = [Module::Attention, Module::Dense, Module::Linear, Module::Head];
+        let plain = [
+            Module::Attention,
+            Module::Dense,
+            Module::Linear,
+            Module::Head,
+        ];
         let Scheme::Known { kept: got, .. } = whole else {
             panic!("{whole:?}")
         };
@@ -367,7 +376,10 @@ mod tests {
             assert_eq!(got[module as usize], want, "{module:?}");
         }
         let some = kept(&["lm_head", "model.layers.2.self_attn*"]);
-        assert_eq!(some, Scheme::Other("quantisation of some layers".to_owned()));
+        assert_eq!(
+            some,
+            Scheme::Other("quantisation of some layers".to_owned())
+        );
     }
 
     #[test]

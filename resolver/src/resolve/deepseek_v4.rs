@@ -64,7 +64,7 @@ pub(super) fn deepseek_v4(
         implementation.backend(profile),
     ];
     let mut concerns = !implementation.declares(capability);
-    if let Some(drafted) = drafted {
+    if let Some(drafted) = &drafted {
         layers.append(&dsv4_spec::windows(
             model,
             drafted.resolved,
@@ -89,10 +89,20 @@ pub(super) fn deepseek_v4(
     };
     let mut resolution = plan(request, config, built, arch, notes, trace)?;
     let rank = weights::Rank::of(request, common, config, profile, arch);
-    let heads = dsv4_backend::padded_heads(config, model, implementation, profile)?;
-    let attention = weights::v4_attention(implementation, heads, resolved.rows == TorchDtype::Float8E4m3fn);
-    resolution.weights =
-        WeightBytes::of(weights::of_deepseek_v4(&rank, model, &attention), trace);
+    let built = |implementation, rows| {
+        let heads = dsv4_backend::padded_heads(config, model, implementation, profile)?;
+        let plain_fp8 = rows == TorchDtype::Float8E4m3fn;
+        Ok::<_, Box<Refusal>>(weights::v4_attention(implementation, heads, plain_fp8))
+    };
+    let attention = built(implementation, resolved.rows)?;
+    resolution.weights = WeightBytes::of(weights::of_deepseek_v4(&rank, model, &attention), trace);
+    if let (Some(drafted), Some(speculation)) = (&drafted, &config.speculation) {
+        let attention = built(drafted.implementation, drafted.resolved.rows)?;
+        let count = u64::from(drafted.count);
+        let fills_blocks = speculation.method.fills_blocks();
+        let sheet = weights::of_v4_draft(&rank, model, count, &attention, fills_blocks);
+        resolution.weights.add_draft(sheet, trace);
+    }
     if notes::on_deepseek_v4(config, implementation, block_size, profile, notes) {
         resolution.outcome = Outcome::Unverified;
     }

@@ -40,8 +40,18 @@ pub(super) fn weights(rank: &Rank, model: &DeepseekV4, built: &Built) -> Result<
     layer.head_streams(&mut sheet)?;
     layer.attention(&mut sheet, count, built)?;
     for (compression, coefficient) in [(Compression::C4, 2), (Compression::C128, 1)] {
-        let times = model.layers.iter().filter(|one| **one == compression).count() as u64;
-        layer.compressor(&mut sheet, times, compression.ratio(), coefficient * model.head_dim, model.head_dim);
+        let times = model
+            .layers
+            .iter()
+            .filter(|one| **one == compression)
+            .count() as u64;
+        layer.compressor(
+            &mut sheet,
+            times,
+            compression.ratio(),
+            coefficient * model.head_dim,
+            model.head_dim,
+        );
         if compression == Compression::C4 {
             layer.indexer(&mut sheet, times, model)?;
         }
@@ -49,13 +59,69 @@ pub(super) fn weights(rank: &Rank, model: &DeepseekV4, built: &Built) -> Result<
     let hashed = rank.size_or(Size::NumHashLayers, 0).min(count);
     layer.experts(&mut sheet, model, count, hashed)?;
     // one table with YaRN for layers that compress, one without
-    let has = |compresses| model.layers.iter().any(|one| (*one != Compression::None) == compresses);
+    let has = |compresses| {
+        model
+            .layers
+            .iter()
+            .any(|one| (*one != Compression::None) == compresses)
+    };
     if has(true) {
         rope::v4(rank, &mut sheet)?;
     }
     if has(false) {
-        let rows = rank.size(Size::MaxPositionEmbeddings)?;
-        sheet.float(Part::Rest, product(&[rows, rank.size(Size::QkRopeHeadDim)?]));
+        layer.plain_table(&mut sheet)?;
+    }
+    Ok(sheet)
+}
+
+/// Draft layers, which do not compress; the embedding and the head are the target's.
+/// Mirrors `mtp.py` `DeepSeekV4MultiTokenPredictorLayer` and `dspark.py`
+/// `DSparkDeepseekV4Model`.
+pub(super) fn draft(
+    rank: &Rank,
+    model: &DeepseekV4,
+    count: u64,
+    built: &Built,
+    fills_blocks: bool,
+) -> Result<Sheet, Uncounted> {
+    let mut sheet = Sheet::new(rank.element);
+    let layer = Layer::of(rank, model)?;
+    if rank.quant(Module::Experts)? == Quant::Nvfp4 {
+        return not_modelled("DeepSeek V4's draft layers beside nvfp4 experts");
+    }
+    let (hidden, part) = (layer.hidden, Part::Attention);
+    if fills_blocks {
+        let states = rank.parameters().draft_states;
+        if states == 0 {
+            return not_modelled("`dspark_target_layer_ids` that is no list");
+        }
+        sheet.matrix(part, 1, layer.quant, product(&[states, hidden]), &[hidden]);
+        let keys = vec![layer.head_dim; usize::try_from(count).unwrap_or(0)];
+        sheet.matrix(part, 1, layer.quant, hidden, &keys);
+        sheet.norms(2, hidden);
+        layer.head_streams(&mut sheet)?;
+        let (rank_of, rows) = (
+            rank.size(Size::DsparkMarkovRank)?,
+            rank.size(Size::VocabSize)?,
+        );
+        let drafted = rank.size_or(Size::DraftVocabSize, rows);
+        sheet.own(part, product(&[rows.saturating_add(drafted), rank_of]));
+        if rank.size_or(Size::EnableConfidenceHead, 1) == 1 {
+            sheet.float(part, hidden + rank_of);
+        }
+    } else {
+        // each has projections of the state and of the token, and norms of them
+        sheet.matrix(part, 2 * count, layer.quant, hidden, &[hidden]);
+        sheet.norms(3 * count, hidden);
+        for _ in 0..count {
+            layer.head_streams(&mut sheet)?;
+        }
+    }
+    layer.attention(&mut sheet, count, built)?;
+    layer.experts(&mut sheet, model, count, 0)?;
+    // the table without YaRN is the target's, where any layer of it does not compress
+    if !model.layers.contains(&Compression::None) {
+        layer.plain_table(&mut sheet)?;
     }
     Ok(sheet)
 }
@@ -77,6 +143,14 @@ impl<'a> Layer<'a> {
         })
     }
 
+    /// The rotary table of layers that do not compress.
+    fn plain_table(&self, sheet: &mut Sheet) -> Result<(), Uncounted> {
+        let rows = self.rank.size(Size::MaxPositionEmbeddings)?;
+        let width = self.rank.size(Size::QkRopeHeadDim)?;
+        sheet.float(Part::Rest, product(&[rows, width]));
+        Ok(())
+    }
+
     /// What joins the streams at the end.
     fn head_streams(&self, sheet: &mut Sheet) -> Result<(), Uncounted> {
         let streams = self.rank.size(Size::HcMult)?;
@@ -89,7 +163,13 @@ impl<'a> Layer<'a> {
         let (rank, part) = (self.rank, Part::Attention);
         let (groups, o_lora) = (rank.size(Size::OGroups)?, rank.size(Size::OLoraRank)?);
         sheet.float(part, product(&[times, built.padded_heads]));
-        sheet.matrix(part, times, self.quant, self.hidden, &[self.q_lora, self.head_dim]);
+        sheet.matrix(
+            part,
+            times,
+            self.quant,
+            self.hidden,
+            &[self.q_lora, self.head_dim],
+        );
         let heads = rank.heads() * self.head_dim;
         sheet.matrix(part, times, self.quant, self.q_lora, &[heads]);
         let grouped = product(&[rank.common.num_attention_heads, self.head_dim]) / groups.max(1);
@@ -119,7 +199,13 @@ impl<'a> Layer<'a> {
     fn indexer(&self, sheet: &mut Sheet, times: u64, model: &DeepseekV4) -> Result<(), Uncounted> {
         let (rank, part) = (self.rank, Part::Attention);
         let (heads, dim) = (rank.size(Size::IndexNHeads)?, model.index_head_dim);
-        sheet.matrix(part, times, self.quant, self.q_lora, &[product(&[heads, dim])]);
+        sheet.matrix(
+            part,
+            times,
+            self.quant,
+            self.q_lora,
+            &[product(&[heads, dim])],
+        );
         sheet.matrix(part, times, Quant::Plain, self.hidden, &[heads]);
         self.compressor(sheet, times, Compression::C4.ratio(), 2 * dim, dim);
         if rank.profile.weights.v4_norms_keys {
@@ -140,7 +226,10 @@ impl<'a> Layer<'a> {
         let experts = rank.size(Size::NRoutedExperts)?;
         let part = Part::Experts;
         sheet.own(part, product(&[count, experts, self.hidden]));
-        let table = product(&[rank.size(Size::VocabSize)?, rank.size(Size::NumExpertsPerTok)?]);
+        let table = product(&[
+            rank.size(Size::VocabSize)?,
+            rank.size(Size::NumExpertsPerTok)?,
+        ]);
         sheet.of(part, product(&[hashed, table]), 4);
         if rank.parameters().corrects_scores {
             sheet.float(part, product(&[count - hashed, experts]));
@@ -167,7 +256,11 @@ impl<'a> Layer<'a> {
                 Arch::Sm90 | Arch::Sm120 => (128, 256),
                 Arch::Sm100 => rank.profile.weights.v4_sm100_tile,
             };
-            (Quant::Mxfp4, round_up(slice, width)?, round_up(self.hidden, hidden)?)
+            (
+                Quant::Mxfp4,
+                round_up(slice, width)?,
+                round_up(self.hidden, hidden)?,
+            )
         };
         rank.routed(
             count,

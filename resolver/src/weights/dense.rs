@@ -53,7 +53,11 @@ pub(super) fn attention(
     let (quant, hidden) = (rank.quant(Module::Attention)?, rank.hidden()?);
     let (heads, kv) = (rank.heads(), rank.kv_heads(one.kv_heads));
     // a gate beside each query, in Qwen3.5
-    let gates = if rank.size_or(Size::AttnOutputGate, 0) == 1 { 2 } else { 1 };
+    let gates = if rank.size_or(Size::AttnOutputGate, 0) == 1 {
+        2
+    } else {
+        1
+    };
     let (queries, keys) = (heads * one.head_dim, kv * one.head_dim);
     let inputs = |outputs, inputs| Linear {
         inputs,
@@ -62,7 +66,12 @@ pub(super) fn attention(
     };
     let outputs = [queries * gates, keys, kv * one.head_dim_v];
     sheet.linear(part, times, quant, inputs(&outputs, hidden));
-    sheet.linear(part, times, quant, inputs(&[hidden], heads * one.head_dim_v));
+    sheet.linear(
+        part,
+        times,
+        quant,
+        inputs(&[hidden], heads * one.head_dim_v),
+    );
     match norm {
         QkNorm::None => {}
         QkNorm::Head => sheet.norms(times, 2 * one.head_dim),
@@ -83,7 +92,11 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     let hidden = rank.hidden()?;
     let layers = decoder.layers.len() as u64;
     // a block that is left out has no norm
-    let blocks = layers + parameters.block_widths.as_ref().map_or(layers, |all| all.len() as u64);
+    let blocks = layers
+        + parameters
+            .block_widths
+            .as_ref()
+            .map_or(layers, |all| all.len() as u64);
     sheet.norms(1 + blocks, hidden);
     let norm = match kind {
         "qwen3" | "qwen3_moe" | "qwen3_vl" | "qwen3_vl_moe" => QkNorm::Head,

@@ -27,7 +27,8 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     if rank.drafts || !rank.usual_states || rank.element != 2 {
         return not_modelled("Kimi K3 with a drafter, states of another dtype, or in float32");
     }
-    if rank.quant(Module::Attention)? != Quant::Plain || rank.quant(Module::Linear)? != Quant::Plain {
+    if rank.quant(Module::Attention)? != Quant::Plain || rank.quant(Module::Linear)? != Quant::Plain
+    {
         return not_modelled("quantised attention of Kimi K3");
     }
     rank.embedding(&mut sheet, false)?;
@@ -90,8 +91,8 @@ fn kda(rank: &Rank, sheet: &mut Sheet, times: u64, linear: &Linear) -> Result<()
     sheet.norms(times, dim);
     // the convolution, `dt_bias` and `A_log`
     sheet.float(part, product(&[times, 3 * inner * taps + inner + heads]));
-    let fuses = FUSED_HEADS.contains(&heads)
-        || rank.arch == Arch::Sm100 && heads == FLASHINFER_HEADS;
+    let fuses =
+        FUSED_HEADS.contains(&heads) || rank.arch == Arch::Sm100 && heads == FLASHINFER_HEADS;
     if fuses && dim == 128 && taps == 4 {
         sheet.float(part, product(&[times, 3 * inner * taps + dim]));
     }
@@ -100,7 +101,10 @@ fn kda(rank: &Rank, sheet: &mut Sheet, times: u64, linear: &Linear) -> Result<()
 
 fn experts(rank: &Rank, sheet: &mut Sheet, times: u64) -> Result<(), Uncounted> {
     let (part, hidden) = (Part::Experts, rank.hidden()?);
-    let (experts, inner) = (rank.size(Size::NumExperts)?, rank.size(Size::RoutedExpertHiddenSize)?);
+    let (experts, inner) = (
+        rank.size(Size::NumExperts)?,
+        rank.size(Size::RoutedExpertHiddenSize)?,
+    );
     sheet.own(part, product(&[times, experts, hidden]));
     sheet.float(part, product(&[times, experts]));
     let width = rank.size(Size::MoeIntermediateSize)?;

@@ -52,7 +52,10 @@ pub(super) struct Experts {
 impl Sheet {
     /// `times` layers alike.
     pub(super) fn linear(&mut self, part: Part, times: u64, quant: Quant, layer: Linear) {
-        let outputs = layer.outputs.iter().fold(0, |sum: u64, one| sum.saturating_add(*one));
+        let outputs = layer
+            .outputs
+            .iter()
+            .fold(0, |sum: u64, one| sum.saturating_add(*one));
         let elements = product(&[times, outputs, layer.inputs]);
         let matrices = layer.outputs.len() as u64;
         match quant {
@@ -71,7 +74,11 @@ impl Sheet {
                 self.of(part, elements / 2, 1);
                 self.of(part, product(&[times, outputs, layer.inputs / 16]), 1);
                 self.float(part, product(&[times, matrices]));
-                let input = if quant == Quant::Nvfp4 { 4 } else { self.element };
+                let input = if quant == Quant::Nvfp4 {
+                    4
+                } else {
+                    self.element
+                };
                 self.of(part, product(&[times, matrices]), input);
             }
         }
@@ -122,12 +129,8 @@ impl Sheet {
             Quant::Fp8Block(block, scale) => {
                 self.of(part, elements, 1);
                 let grid = refined(block, width, hidden);
-                let first = product(&[
-                    all,
-                    shards,
-                    width.div_ceil(grid.n),
-                    hidden.div_ceil(grid.k),
-                ]);
+                let first =
+                    product(&[all, shards, width.div_ceil(grid.n), hidden.div_ceil(grid.k)]);
                 let second = product(&[all, hidden.div_ceil(grid.n), width.div_ceil(grid.k)]);
                 self.of(part, first.saturating_add(second), scale);
             }
@@ -206,10 +209,7 @@ mod tests {
         };
         // a slice of 192 is no whole block, and is refined to blocks of 64
         let (got, _) = bytes(|sheet| sheet.experts(1, Quant::Fp8Block(BLOCK, 4), experts));
-        assert_eq!(
-            got,
-            128 * (3 * 192 * 2048 + 4 * (6 * 32 + 32 * 3))
-        );
+        assert_eq!(got, 128 * (3 * 192 * 2048 + 4 * (6 * 32 + 32 * 3)));
         let (got, _) = bytes(|sheet| sheet.experts(1, Quant::Nvfp4, experts));
         assert_eq!(
             got,

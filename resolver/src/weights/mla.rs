@@ -70,12 +70,7 @@ pub(super) fn attention(
 }
 
 /// `vllm/models/deepseek_v32/nvidia/model.py` `Indexer`
-fn indexer(
-    rank: &Rank,
-    sheet: &mut Sheet,
-    times: u64,
-    decoder: &Decoder,
-) -> Result<(), Uncounted> {
+fn indexer(rank: &Rank, sheet: &mut Sheet, times: u64, decoder: &Decoder) -> Result<(), Uncounted> {
     if times == 0 {
         return Ok(());
     }

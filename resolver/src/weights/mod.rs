@@ -20,13 +20,13 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::parameters::{Parameters, Size};
 use crate::model::scheme::{Kept, LoadedScales, Module, Scheme};
-use crate::model::{Common, DeepseekV4, Decoder};
+use crate::model::{Common, Decoder, DeepseekV4};
 use crate::release::Profile;
 use crate::request::Request;
 use crate::trace::Trace;
 use crate::units::{round_up, thousands};
-use serde::Serialize;
 use linear::{Experts, Quant};
+use serde::Serialize;
 use sheet::{Part, product};
 
 /// Rows that an embedding is padded to.
@@ -62,40 +62,59 @@ pub struct WeightBytes {
     /// Why they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters_uncounted: Option<String>,
+    /// Why the drafter's are not counted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub draft_parameters_uncounted: Option<String>,
 }
 
 impl WeightBytes {
     /// The answer of a count.
     pub(crate) fn of(counted: Result<Sheet, Uncounted>, trace: &mut Trace) -> Self {
-        let summed = counted.and_then(|sheet| {
-            let (bytes, count) = sheet.total()?;
-            Ok((bytes, count, sheet))
-        });
-        let file = "vllm/model_executor/model_loader/utils.py";
-        match summed {
-            Ok((bytes, count, sheet)) => {
-                trace.step(Stage::Model, file, "initialize_model", || {
-                    let mut text = format!("{} bytes of weights on each GPU, as built:", thousands(bytes));
-                    for (place, (name, bytes)) in sheet.parts().enumerate() {
-                        text.push_str(if place == 0 { " " } else { ", " });
-                        text.push_str(name);
-                        text.push(' ');
-                        text.push_str(&thousands(bytes));
-                    }
-                    text
-                });
-                Self {
-                    parameter_bytes: Some(bytes),
-                    parameter_count: Some(count),
-                    ..Self::default()
-                }
-            }
+        match explained(counted, "weights", trace) {
+            Ok((bytes, count)) => Self {
+                parameter_bytes: Some(bytes),
+                parameter_count: Some(count),
+                ..Self::default()
+            },
             Err(Uncounted(reason)) => Self {
                 parameters_uncounted: Some(reason),
                 ..Self::default()
             },
         }
     }
+
+    /// The drafter's beside it.
+    pub(crate) fn add_draft(&mut self, counted: Result<Sheet, Uncounted>, trace: &mut Trace) {
+        match explained(counted, "the drafter's own weights", trace) {
+            Ok((bytes, _)) => self.draft_parameter_bytes = Some(bytes),
+            Err(Uncounted(reason)) => self.draft_parameters_uncounted = Some(reason),
+        }
+    }
+}
+
+/// Bytes and elements, with a word on what they are made of.
+fn explained(
+    counted: Result<Sheet, Uncounted>,
+    what: &str,
+    trace: &mut Trace,
+) -> Result<(u64, u64), Uncounted> {
+    let sheet = counted?;
+    let (bytes, count) = sheet.total()?;
+    let file = "vllm/model_executor/model_loader/utils.py";
+    trace.step(Stage::Model, file, "initialize_model", || {
+        let mut text = format!(
+            "{} bytes of {what} on each GPU, as built:",
+            thousands(bytes)
+        );
+        for (place, (name, bytes)) in sheet.parts().enumerate() {
+            text.push_str(if place == 0 { " " } else { ", " });
+            text.push_str(name);
+            text.push(' ');
+            text.push_str(&thousands(bytes));
+        }
+        text
+    });
+    Ok((bytes, count))
 }
 
 /// What the weights of one rank follow from.
@@ -142,12 +161,19 @@ impl<'a> Rank<'a> {
             arch,
             ranks,
             slices: config.expert_slices.max(1),
-            spread: if whole { ranks.saturating_mul(replicas) } else { 1 },
+            spread: if whole {
+                ranks.saturating_mul(replicas)
+            } else {
+                1
+            },
             whole_shared: whole && ranks > 1 && replicas > 1,
             element: config.model_dtype.torch().size_bytes(),
             eager: args.enforce_eager == Some(true),
             usual_states: matches!(config.state_dtype, StateDtype::Auto)
-                && matches!(config.recurrent_dtype, StateDtype::Auto | StateDtype::Float32),
+                && matches!(
+                    config.recurrent_dtype,
+                    StateDtype::Auto | StateDtype::Float32
+                ),
             drafts: config.speculation.is_some(),
         }
     }
@@ -252,7 +278,13 @@ impl<'a> Rank<'a> {
         let hidden = self.hidden()?;
         sheet.own(Part::Embedding, product(&[rows, hidden]));
         if !self.parameters().tied.unwrap_or(tied_by_default) {
-            sheet.matrix(Part::Embedding, 1, self.quant(Module::Head)?, hidden, &[rows]);
+            sheet.matrix(
+                Part::Embedding,
+                1,
+                self.quant(Module::Head)?,
+                hidden,
+                &[rows],
+            );
         }
         Ok(())
     }
@@ -266,6 +298,18 @@ pub(crate) fn of_deepseek_v4(
 ) -> Result<Sheet, Uncounted> {
     beside(rank)?;
     deepseek_v4::weights(rank, model, attention)
+}
+
+/// Weights of DeepSeek V4's own draft layers.
+pub(crate) fn of_v4_draft(
+    rank: &Rank,
+    model: &DeepseekV4,
+    count: u64,
+    attention: &deepseek_v4::Built,
+    fills_blocks: bool,
+) -> Result<Sheet, Uncounted> {
+    beside(rank)?;
+    deepseek_v4::draft(rank, model, count, attention, fills_blocks)
 }
 
 /// Which attention DeepSeek V4's layers got.

@@ -52,7 +52,8 @@ pub(super) fn deepseek(
     let width = rank.size(Size::QkRopeHeadDim)?;
     let elements = product(&[times, rows(rank)?, width]);
     let is_yarn = matches!(rank.parameters().rope, Rope::Yarn(_));
-    let bytes = if is_yarn && kernels && rank.element == 2 && matches!(width, 64 | 128 | 256 | 512) {
+    let bytes = if is_yarn && kernels && rank.element == 2 && matches!(width, 64 | 128 | 256 | 512)
+    {
         4
     } else {
         rank.element

@@ -57,7 +57,9 @@ pub(super) fn product(factors: &[u64]) -> u64 {
     if factors.contains(&0) {
         return 0;
     }
-    factors.iter().fold(1, |product: u64, factor| product.saturating_mul(*factor))
+    factors
+        .iter()
+        .fold(1, |product: u64, factor| product.saturating_mul(*factor))
 }
 
 impl Sheet {
@@ -122,7 +124,13 @@ mod tests {
         sheet.float(Part::Rest, 1);
         assert_eq!(sheet.total(), Ok((10, 4)));
         let names: Vec<_> = sheet.parts().collect();
-        assert_eq!(names, [("MLP and shared experts", 6), ("norms and rotary tables", 4)]);
+        assert_eq!(
+            names,
+            [
+                ("MLP and shared experts", 6),
+                ("norms and rotary tables", 4)
+            ]
+        );
         sheet.own(Part::Experts, product(&[1 << 40, 1 << 40]));
         assert!(sheet.total().is_err());
         assert_eq!(product(&[u64::MAX, 2, 0]), 0);

@@ -23,7 +23,10 @@ impl<'a> Tower<'a> {
     fn size(&self, size: Size) -> Result<u64, Uncounted> {
         match self.sizes.get(size) {
             Some(number) => Ok(number),
-            None => not_modelled(format!("config.json's vision_config has no `{}`", size.wire())),
+            None => not_modelled(format!(
+                "config.json's vision_config has no `{}`",
+                size.wire()
+            )),
         }
     }
 
@@ -31,7 +34,6 @@ impl<'a> Tower<'a> {
     fn own(&mut self, factors: &[u64]) {
         self.sheet.own(PART, product(factors));
     }
-
 }
 
 /// Qwen3-VL's and Qwen3.5's. Mirrors `vllm/model_executor/models/qwen3_vl.py`
@@ -67,7 +69,10 @@ pub(super) fn qwen3(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
 pub(super) fn kimi_k25(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
     let hidden = rank.hidden()?;
     let mut tower = Tower::of(rank, sheet)?;
-    let (width, depth) = (tower.size(Size::VtHiddenSize)?, tower.size(Size::VtNumHiddenLayers)?);
+    let (width, depth) = (
+        tower.size(Size::VtHiddenSize)?,
+        tower.size(Size::VtNumHiddenLayers)?,
+    );
     let (inner, heads) = (
         tower.size(Size::VtIntermediateSize)?,
         tower.size(Size::VtNumAttentionHeads)?,
@@ -102,7 +107,10 @@ pub(super) fn kimi_k25(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> 
 pub(super) fn kimi_k3(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
     let hidden = rank.hidden()?;
     let tower = Tower::of(rank, sheet)?;
-    let (width, depth) = (tower.size(Size::VtHiddenSize)?, tower.size(Size::VtNumHiddenLayers)?);
+    let (width, depth) = (
+        tower.size(Size::VtHiddenSize)?,
+        tower.size(Size::VtNumHiddenLayers)?,
+    );
     let (inner, heads) = (
         tower.size(Size::VtIntermediateSize)?,
         tower.size(Size::VtNumAttentionHeads)?,
@@ -121,7 +129,10 @@ pub(super) fn kimi_k3(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
     let frames = tower.size(Size::InitPosEmbTime)?;
     let sheet = tower.sheet;
     // patches, positions, and a norm at the end
-    sheet.own(PART, product(&[width, product(&[3, patch, patch]) + positions + 1]));
+    sheet.own(
+        PART,
+        product(&[width, product(&[3, patch, patch]) + positions + 1]),
+    );
     sheet.own(PART, product(&[depth, width, 4 * split + 2 * inner + 2]));
     sheet.float(PART, product(&[frames, width]));
     // the projector of four patches, and its norm
@@ -136,8 +147,14 @@ pub(super) fn kimi_k3(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
 pub(super) fn gemma4(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
     let hidden = rank.hidden()?;
     let mut tower = Tower::of(rank, sheet)?;
-    let (width, depth) = (tower.size(Size::HiddenSize)?, tower.size(Size::NumHiddenLayers)?);
-    let (inner, patch) = (tower.size(Size::IntermediateSize)?, tower.size(Size::PatchSize)?);
+    let (width, depth) = (
+        tower.size(Size::HiddenSize)?,
+        tower.size(Size::NumHiddenLayers)?,
+    );
+    let (inner, patch) = (
+        tower.size(Size::IntermediateSize)?,
+        tower.size(Size::PatchSize)?,
+    );
     let head = tower.size(Size::HeadDim)?;
     let positions = tower.size(Size::PositionEmbeddingSize)?;
     tower.own(&[2, positions, width]);
@@ -160,8 +177,14 @@ pub(super) fn llama4(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
     let given = rank.common.parameters.tower.as_ref();
     let size = |size, absent| given.and_then(|sizes| sizes.get(size)).unwrap_or(absent);
     let (width, depth) = (size(Size::HiddenSize, 768), size(Size::NumHiddenLayers, 34));
-    let (inner, patch) = (size(Size::IntermediateSize, 5632), size(Size::PatchSize, 14));
-    let (image, heads) = (size(Size::ImageSize, 448), size(Size::NumAttentionHeads, 16));
+    let (inner, patch) = (
+        size(Size::IntermediateSize, 5632),
+        size(Size::PatchSize, 14),
+    );
+    let (image, heads) = (
+        size(Size::ImageSize, 448),
+        size(Size::NumAttentionHeads, 16),
+    );
     let middle = size(Size::ProjectorInputDim, 4096) / ranks;
     let out = size(Size::ProjectorOutputDim, 4096);
     let side = image / patch.max(1);
@@ -183,7 +206,12 @@ pub(super) fn llama4(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
 /// Layers of attention and an MLP with biases, and two norms of a weight and a bias.
 fn blocks(sheet: &mut Sheet, depth: u64, width: u64, inner: u64, ranks: u64) {
     let (split, inner) = (width / ranks, inner / ranks);
-    for (inputs, outputs) in [(width, 3 * split), (split, width), (width, inner), (inner, width)] {
+    for (inputs, outputs) in [
+        (width, 3 * split),
+        (split, width),
+        (width, inner),
+        (inner, width),
+    ] {
         linear(sheet, depth, inputs, outputs);
     }
     sheet.own(PART, product(&[depth, 4, width]));

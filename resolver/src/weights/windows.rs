@@ -78,7 +78,12 @@ pub(super) fn mimo_v2(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
         return not_modelled("`moe_layer_freq` that is no list");
     };
     let width = rank.size(Size::IntermediateSize)? / rank.ranks;
-    sheet.mlp(layers.saturating_sub(sparse), rank.quant(Module::Dense)?, hidden, width);
+    sheet.mlp(
+        layers.saturating_sub(sparse),
+        rank.quant(Module::Dense)?,
+        hidden,
+        width,
+    );
     let experts = rank.size(Size::NRoutedExperts)?;
     sheet.float(part, product(&[sparse, experts, hidden + 1]));
     let quant = rank.quant(Module::Experts)?;
@@ -158,7 +163,12 @@ pub(super) fn llama4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted>
     }
     let experts = rank.size(Size::NumLocalExperts)?;
     sheet.own(Part::Experts, product(&[sparse, experts, hidden]));
-    sheet.mlp(sparse, rank.quant(Module::Shared)?, hidden, width / rank.shared_ranks());
+    sheet.mlp(
+        sparse,
+        rank.quant(Module::Shared)?,
+        hidden,
+        width / rank.shared_ranks(),
+    );
     let quant = rank.quant(Module::Experts)?;
     rank.routed(
         sparse,
