@@ -11,6 +11,7 @@ use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
 use crate::layout;
 use crate::model::decoder::{LayerKind, LinearKernel, WindowSource};
+use crate::model::draft::Draft;
 use crate::model::{Common, Decoder, Kind, Model, ModelError};
 use crate::plan;
 use crate::release::{InFlight, MambaMode};
@@ -141,6 +142,12 @@ fn decoder(
     let mut resolution = plan(request, config, built, arch, notes, trace)?;
     let rank = weights::Rank::of(request, common, config, profile, arch);
     resolution.weights = WeightBytes::of(weights::of_decoder(&rank, decoder), trace);
+    if let Some(speculation) = &config.speculation
+        && let Some(Draft::Decoder(drafter)) = &speculation.draft
+    {
+        let sheet = weights::of_drafter(&rank, drafter, speculation.method);
+        resolution.weights.add_draft(sheet, trace);
+    }
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)
 }

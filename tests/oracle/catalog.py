@@ -55,7 +55,8 @@ vt_num_attention_heads vt_num_hidden_layers deepstack_visual_indexes
 # null says something there: not what is absent
 NULLS = ["attention_chunk_size", "sliding_window", "num_key_value_heads", "head_dim"]
 SCHEME = ["type", "dynamic", "num_bits"]
-ROPE = ["type", "rope_type", "factor", "original_max_position_embeddings", "partial_rotary_factor"]
+ROPE = """type rope_type factor original_max_position_embeddings partial_rotary_factor low_freq_factor
+high_freq_factor beta_fast beta_slow mscale mscale_all_dim truncate mrope_section""".split()
 # of a group of a compressed checkpoint
 GROUP = ["num_bits", "group_size", "type"]
 # of a block of Llama Nemotron
@@ -73,7 +74,7 @@ def by_kind(name):
 
 
 def speaks(name):
-    return not re.search(r"vision|visual|mm_projector|mtp|gate$|router|embed", name)
+    return name == "mtp*" or not re.search(r"vision|visual|mm_projector|mtp|gate$|router|embed", name)
 
 
 def rope(value):

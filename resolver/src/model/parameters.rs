@@ -162,7 +162,7 @@ pub struct Pattern {
 }
 
 /// What the weights follow from.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Parameters {
     /// `model_type`
     pub model_type: String,
@@ -182,6 +182,10 @@ pub struct Parameters {
     pub dense_layers: u64,
     /// The rotary table.
     pub rope: Rope,
+    /// What the table follows from beside its size: two that are turned alike are one.
+    pub turned_by: Vec<Option<Value>>,
+    /// The checkpoint says that its MTP layers are not quantised.
+    pub plain_draft: bool,
     /// Of a head's width, the part that is turned, in millionths.
     pub rotary_part: Option<u64>,
     /// fp8 experts in DeepSeek V4, whose are fp4 by default.
@@ -262,6 +266,8 @@ pub(super) fn parameters(
         expert_layers: ones("moe_layer_freq")?,
         dense_layers: entries(language, "mlp_only_layers"),
         rope: rope(language),
+        turned_by: turned_by(language),
+        plain_draft: plain_draft(config),
         rotary_part: rotary_part(language),
         block_widths: block_widths(config, sizes.get(Size::HiddenSize))?,
         casts_tower: quant_method(config, language)
@@ -369,6 +375,50 @@ fn rope(language: &Value) -> Rope {
         }
         Some(_) => Rope::Unknown,
     }
+}
+
+/// Names of what turns a table.
+const TURNS: [&str; 12] = [
+    "rope_theta",
+    "rope_type",
+    "type",
+    "factor",
+    "low_freq_factor",
+    "high_freq_factor",
+    "beta_fast",
+    "beta_slow",
+    "mscale",
+    "mscale_all_dim",
+    "truncate",
+    "mrope_section",
+];
+
+/// The base and settings, in the order of [`TURNS`].
+fn turned_by(language: &Value) -> Vec<Option<Value>> {
+    let nothing = Value::Null;
+    let settings = settings(language).unwrap_or(&nothing);
+    let of = |name: &&str| {
+        let value = settings.get_set(name).or_else(|| {
+            (*name == "rope_theta")
+                .then(|| language.get_set(name))
+                .flatten()
+        })?;
+        // 10000.0 is 10000
+        Some(
+            value
+                .as_integer()
+                .map_or_else(|| value.clone(), Value::Integer),
+        )
+    };
+    TURNS.iter().map(of).collect()
+}
+
+/// A name of ModelOpt's list of what is left out that stands for the MTP layers.
+fn plain_draft(config: &Value) -> bool {
+    let list = config
+        .get_set("quantization_config")
+        .and_then(|quantization| quantization.get("ignore"));
+    matches!(list, Some(Value::Array(names)) if names.iter().any(|name| name.as_str() == Some("mtp*")))
 }
 
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to a million

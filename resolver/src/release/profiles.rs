@@ -116,6 +116,7 @@ pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
 });
 
 pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
+    weights: weights::V0_30_0,
     backend_rules: &rules::V0_30_0,
     nvfp4_packs_window: false,
     stride_rule: StrideRule::Nothing,
@@ -149,6 +150,7 @@ pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
 });
 
 pub(super) const V0_27_1: Profile = listed!(V0_27_1, V0_28_0, {
+    weights: weights::V0_27_1,
     models_all_families: false,
     has_huge_tier: false,
     capacity_log: CapacityLog::TwoLines,

@@ -10,15 +10,33 @@ pub struct WeightRules {
     /// On SM100, what the width and the hidden size of DeepSeek V4's fp4 experts are
     /// padded to.
     pub v4_sm100_tile: (u64, u64),
+    /// What DeepSeek V4's `DSpark` drafter has.
+    pub v4_dspark: V4Dspark,
     /// Unquantised experts on SM100 are padded for FlashInfer's kernel before they
     /// are loaded.
     pub pads_plain_experts: bool,
+}
+
+/// Weights of DeepSeek V4's `DSpark` drafter.
+#[derive(Debug, Clone, Copy)]
+pub struct V4Dspark {
+    /// The drafted layers' keys are projected at once (since 0.31).
+    pub projects_context: bool,
+    /// A head tells how sure it is (since 0.28).
+    pub is_confident: bool,
+    /// Each rank has the whole of what one token says of the next (since 0.27).
+    pub whole_markov: bool,
 }
 
 pub(super) const V0_33_0: WeightRules = WeightRules {
     families: true,
     v4_norms_keys: false,
     v4_sm100_tile: (128, 128),
+    v4_dspark: V4Dspark {
+        projects_context: true,
+        is_confident: true,
+        whole_markov: true,
+    },
     pads_plain_experts: true,
 };
 
@@ -27,10 +45,30 @@ pub(super) const V0_32_0: WeightRules = WeightRules {
     ..V0_33_0
 };
 
-/// Through 0.26: of FlashInfer's kernels.
+pub(super) const V0_30_0: WeightRules = WeightRules {
+    v4_dspark: V4Dspark {
+        projects_context: false,
+        ..V0_33_0.v4_dspark
+    },
+    ..V0_32_0
+};
+
+pub(super) const V0_27_1: WeightRules = WeightRules {
+    v4_dspark: V4Dspark {
+        is_confident: false,
+        ..V0_30_0.v4_dspark
+    },
+    ..V0_30_0
+};
+
+/// Experts are padded for other kernels of FlashInfer's.
 pub(super) const V0_26_0: WeightRules = WeightRules {
     v4_sm100_tile: (256, 256),
-    ..V0_32_0
+    v4_dspark: V4Dspark {
+        whole_markov: false,
+        ..V0_27_1.v4_dspark
+    },
+    ..V0_27_1
 };
 
 pub(super) const V0_21_0: WeightRules = WeightRules {

@@ -3,7 +3,7 @@
 
 use super::linear::{Experts, Quant};
 use super::sheet::{Part, Sheet, product};
-use super::{Rank, Uncounted, not_modelled, rope};
+use super::{Rank, Uncounted, VOCAB_PADDING, not_modelled, rope};
 use crate::gpu::Arch;
 use crate::model::DeepseekV4;
 use crate::model::deepseek_v4::Compression;
@@ -96,18 +96,27 @@ pub(super) fn draft(
             return not_modelled("`dspark_target_layer_ids` that is no list");
         }
         sheet.matrix(part, 1, layer.quant, product(&[states, hidden]), &[hidden]);
-        let keys = vec![layer.head_dim; usize::try_from(count).unwrap_or(0)];
-        sheet.matrix(part, 1, layer.quant, hidden, &keys);
+        let rules = rank.profile.weights.v4_dspark;
+        if rules.projects_context {
+            let keys = product(&[layer.head_dim, count]);
+            sheet.matrix(part, 1, layer.quant, hidden, &[keys]);
+        }
         sheet.norms(2, hidden);
         layer.head_streams(&mut sheet)?;
-        let (rank_of, rows) = (
+        let (width, rows) = (
             rank.size(Size::DsparkMarkovRank)?,
             rank.size(Size::VocabSize)?,
         );
-        let drafted = rank.size_or(Size::DraftVocabSize, rows);
-        sheet.own(part, product(&[rows.saturating_add(drafted), rank_of]));
-        if rank.size_or(Size::EnableConfidenceHead, 1) == 1 {
-            sheet.float(part, hidden + rank_of);
+        let drafted = round_up(rank.size_or(Size::DraftVocabSize, rows), VOCAB_PADDING)?;
+        // a table of what each token says, and a head
+        let rows = if rules.whole_markov {
+            rows.saturating_add(drafted)
+        } else {
+            round_up(rows, VOCAB_PADDING)?.saturating_add(drafted) / rank.ranks
+        };
+        sheet.own(part, product(&[rows, width]));
+        if rules.is_confident && rank.size_or(Size::EnableConfidenceHead, 1) == 1 {
+            sheet.float(part, hidden + width);
         }
     } else {
         // each has projections of the state and of the token, and norms of them

@@ -53,6 +53,22 @@ pub(super) fn qwen3_5(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     Ok(sheet)
 }
 
+/// Layers of attention over the state and the token.
+/// Mirrors `vllm/model_executor/models/qwen3_5_mtp.py`.
+pub(super) fn qwen3_5_mtp(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
+    let mut sheet = Sheet::new(rank.element);
+    let hidden = rank.hidden()?;
+    let layers = decoder.layers.len() as u64;
+    let joined = [hidden / rank.ranks];
+    sheet.matrix(Part::Attention, 1, Quant::Plain, 2 * hidden, &joined);
+    sheet.norms(3 + 2 * layers, hidden);
+    for (one, times) in kinds(decoder) {
+        attention(rank, &mut sheet, times, &one, QkNorm::Head, false)?;
+    }
+    mlps(rank, &mut sheet, layers)?;
+    Ok(sheet)
+}
+
 /// `vllm/model_executor/models/qwen3_next.py` `Qwen3NextSparseMoeBlock`, or an MLP.
 pub(super) fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Uncounted> {
     let hidden = rank.hidden()?;

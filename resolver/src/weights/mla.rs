@@ -49,6 +49,26 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     Ok(sheet)
 }
 
+/// MTP layers: a whole layer with experts, over a projection of the state and the token.
+/// Mirrors `vllm/model_executor/models/deepseek_mtp.py` and
+/// `vllm/models/deepseek_v32/nvidia/mtp.py`.
+pub(super) fn mtp(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
+    let mut sheet = Sheet::new(rank.element);
+    let Some(dims) = decoder.mla else {
+        return not_modelled("latent attention without its dimensions");
+    };
+    let hidden = rank.hidden()?;
+    let layers = decoder.layers.len() as u64;
+    sheet.norms(5 * layers, hidden);
+    sheet.matrix(Part::Attention, layers, Quant::Plain, 2 * hidden, &[hidden]);
+    attention(rank, &mut sheet, layers, dims)?;
+    if decoder.index_topk.is_some() {
+        indexer(rank, &mut sheet, layers, decoder)?;
+    }
+    experts(rank, &mut sheet, layers)?;
+    Ok(sheet)
+}
+
 pub(super) fn attention(
     rank: &Rank,
     sheet: &mut Sheet,

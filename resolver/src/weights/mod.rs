@@ -18,11 +18,13 @@ use crate::backend::deepseek_v4::Implementation;
 use crate::config::{EngineConfig, StateDtype};
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
+use crate::model::draft::Drafter;
 use crate::model::parameters::{Parameters, Size};
 use crate::model::scheme::{Kept, LoadedScales, Module, Scheme};
 use crate::model::{Common, Decoder, DeepseekV4};
 use crate::release::Profile;
 use crate::request::Request;
+use crate::speculation::Method;
 use crate::trace::Trace;
 use crate::units::{round_up, thousands};
 use linear::{Experts, Quant};
@@ -32,6 +34,15 @@ use sheet::{Part, product};
 /// Rows that an embedding is padded to.
 /// `vllm/model_executor/layers/vocab_parallel_embedding.py`
 const VOCAB_PADDING: u64 = 64;
+
+/// Fields of `speculative_config` that change how the drafter is built.
+const ODD_DRAFT: [&str; 5] = [
+    "draft_lm_head_quantization",
+    "quantization",
+    "draft_tensor_parallel_size",
+    "tensor_parallel_size",
+    "moe_backend",
+];
 
 /// Why weights are not counted, in our words.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -139,6 +150,12 @@ pub(crate) struct Rank<'a> {
     pub usual_states: bool,
     /// A drafter runs.
     pub drafts: bool,
+    /// A field of `speculative_config` that gives the drafter weights of another kind.
+    pub odd_draft: Option<&'static str>,
+    /// Nothing is quantised, whatever the checkpoint's scheme.
+    pub plain: bool,
+    /// The rotary table is the target's.
+    pub shares_table: bool,
 }
 
 impl<'a> Rank<'a> {
@@ -175,6 +192,12 @@ impl<'a> Rank<'a> {
                     StateDtype::Auto | StateDtype::Float32
                 ),
             drafts: config.speculation.is_some(),
+            odd_draft: ODD_DRAFT.into_iter().find(|field| {
+                let config = args.speculative_config.as_ref();
+                config.is_some_and(|config| config.get_set(field).is_some())
+            }),
+            plain: false,
+            shares_table: false,
         }
     }
 
@@ -226,6 +249,9 @@ impl<'a> Rank<'a> {
 
     /// How a kind of module is quantised.
     fn quant(&self, module: Module) -> Result<Quant, Uncounted> {
+        if self.plain {
+            return Ok(Quant::Plain);
+        }
         Ok(match &self.parameters().scheme {
             Scheme::Other(name) => return not_modelled(format!("quantisation: {name}")),
             Scheme::Known { kept, .. } => match kept[module as usize] {
@@ -256,6 +282,16 @@ impl<'a> Rank<'a> {
         };
         if loaded {
             sheet.own(Part::Rest, product(&[4, layers]));
+        }
+    }
+
+    /// Whether all linear layers but the head are quantised alike.
+    fn is_uniform(&self) -> bool {
+        match &self.parameters().scheme {
+            Scheme::Other(_) => false,
+            Scheme::Known { kept, .. } => kept[..Module::Head as usize]
+                .iter()
+                .all(|one| *one == kept[0]),
         }
     }
 
@@ -309,6 +345,7 @@ pub(crate) fn of_v4_draft(
     fills_blocks: bool,
 ) -> Result<Sheet, Uncounted> {
     beside(rank)?;
+    usual(rank)?;
     deepseek_v4::draft(rank, model, count, attention, fills_blocks)
 }
 
@@ -347,6 +384,76 @@ pub(crate) fn of_decoder(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncoun
         "kimi_k3" => kimi_k3::weights(rank, decoder),
         "nemotron_h" => hybrid::nemotron_h(rank, decoder),
         other => not_modelled(format!("weights of {other}")),
+    }
+}
+
+/// A drafter's own weights, beside those of the target's that it takes. `rank` is the
+/// target's.
+pub(crate) fn of_drafter(
+    rank: &Rank,
+    drafter: &Drafter,
+    method: Method,
+) -> Result<Sheet, Uncounted> {
+    beside(rank)?;
+    usual(rank)?;
+    if !rank.profile.weights.families {
+        return not_modelled("weights of this family on this release");
+    }
+    match method {
+        Method::Mtp => {
+            let rank = Rank {
+                plain: rank.parameters().plain_draft,
+                ..*rank
+            };
+            if !rank.plain && !rank.is_uniform() {
+                return not_modelled("MTP layers of a checkpoint of several schemes");
+            }
+            let decoder = &drafter.decoder;
+            match rank.parameters().model_type.as_str() {
+                "deepseek_v3" | "deepseek_v32" | "glm_moe_dsa" => mla::mtp(&rank, decoder),
+                "qwen3_5" | "qwen3_5_moe" => hybrid::qwen3_5_mtp(&rank, decoder),
+                "mimo_v2_flash" => windows::mimo_v2_mtp(&rank, decoder),
+                other => not_modelled(format!("MTP layers of {other}")),
+            }
+        }
+        Method::DraftModel => {
+            if drafter.common.dtype != rank.common.dtype {
+                return not_modelled("a draft model of another dtype");
+            }
+            let (own, targets) = (&drafter.common.parameters, rank.parameters());
+            let own_rank = Rank {
+                common: &drafter.common,
+                ..*rank
+            };
+            let shares_table = own.turned_by == targets.turned_by
+                && rope::rows(&own_rank)? == rope::rows(rank)?
+                && rope::turned(&own_rank, drafter.common.head_size)
+                    == rope::turned(rank, rank.common.head_size)
+                && drafter.common.head_size == rank.common.head_size;
+            let rank = Rank {
+                shares_table,
+                ..own_rank
+            };
+            of_decoder(&rank, &drafter.decoder)
+        }
+        Method::Ngram
+        | Method::NgramGpu
+        | Method::Suffix
+        | Method::CustomClass
+        | Method::ExtractHiddenStates
+        | Method::Eagle
+        | Method::Eagle3
+        | Method::Dflash
+        | Method::Dspark => not_modelled(
+            "whether its embedding and head are its own is told by its checkpoint's weights",
+        ),
+    }
+}
+
+fn usual(rank: &Rank) -> Result<(), Uncounted> {
+    match rank.odd_draft {
+        Some(field) => not_modelled(format!("speculative_config.{field}")),
+        None => Ok(()),
     }
 }
 

@@ -30,7 +30,19 @@ pub(super) fn tables(
     times: u64,
     width: u64,
 ) -> Result<(), Uncounted> {
-    sheet.own(Part::Rest, product(&[times, rows(rank)?, width]));
+    table(rank, sheet, product(&[times, width]), rank.element)
+}
+
+/// Tables so wide together, in elements of so many bytes, unless they are the target's.
+pub(super) fn table(
+    rank: &Rank,
+    sheet: &mut Sheet,
+    width: u64,
+    element: u64,
+) -> Result<(), Uncounted> {
+    if !rank.shares_table {
+        sheet.of(Part::Rest, product(&[rows(rank)?, width]), element);
+    }
     Ok(())
 }
 

@@ -29,7 +29,7 @@ pub(super) fn gpt_oss(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
         attention(rank, &mut sheet, times, &one, QkNorm::None, true)?;
         sheet.own(Part::Attention, product(&[times, rank.heads()]));
         // the table is asked for in float32
-        sheet.float(Part::Rest, product(&[rope::rows(rank)?, one.head_dim]));
+        rope::table(rank, &mut sheet, one.head_dim, 4)?;
     }
     let experts = rank.size(Size::NumLocalExperts)?;
     sheet.own(part, product(&[layers, experts, hidden]));
@@ -100,6 +100,31 @@ pub(super) fn mimo_v2(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
             bias: false,
         },
     );
+    Ok(sheet)
+}
+
+/// The one MTP layer: attention with a window, and an MLP without experts.
+/// Mirrors `vllm/model_executor/models/mimo_v2_mtp.py`.
+pub(super) fn mimo_v2_mtp(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
+    let mut sheet = Sheet::new(rank.element);
+    let (hidden, part) = (rank.hidden()?, Part::Attention);
+    let layers = decoder.layers.len() as u64;
+    sheet.norms(5 * layers, hidden);
+    sheet.matrix(part, layers, Quant::Plain, 2 * hidden, &[hidden]);
+    let quant = rank.quant(Module::Attention)?;
+    for (one, times) in kinds(decoder) {
+        let (heads, kv) = (rank.heads(), rank.kv_heads(one.kv_heads));
+        let outputs = [heads * one.head_dim, kv * one.head_dim, kv * one.head_dim_v];
+        sheet.matrix(part, times, quant, hidden, &outputs);
+        // the output is left unquantised
+        sheet.matrix(part, times, Quant::Plain, heads * one.head_dim_v, &[hidden]);
+        if one.sinks {
+            sheet.own(part, product(&[times, heads]));
+        }
+        rank.scales(&mut sheet, times, false);
+    }
+    let width = rank.size(Size::IntermediateSize)? / rank.ranks;
+    sheet.mlp(layers, rank.quant(Module::Dense)?, hidden, width);
     Ok(sheet)
 }
 
