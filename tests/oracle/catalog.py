@@ -46,16 +46,16 @@ INNER = ["quant_algo", "modelopt_quant_config", "kv_cache_scheme", "kv_cache_qua
 # of the lists of modules that are left unquantised, the rules look for these
 UNQUANTISED = ["q_b_proj", "kv_b_proj", "o_proj", "down_proj", "experts", "self_attn", "mlp"]
 VISION = """
-depth head_dim hidden_size image_size in_channels init_pos_emb_height init_pos_emb_time init_pos_emb_width
+attention_bias depth head_dim hidden_size image_size in_channels init_pos_emb_height init_pos_emb_time init_pos_emb_width
 intermediate_size num_attention_heads num_heads num_hidden_layers num_position_embeddings out_hidden_size
-patch_size position_embedding_size projector_input_dim projector_output_dim qkv_hidden_size spatial_merge_size
+max_position_embeddings patch_size position_embedding_size projector_input_dim projector_output_dim qkv_hidden_size spatial_merge_size
 standardize temporal_patch_size use_clipped_linears vision_output_dim vt_hidden_size vt_intermediate_size
 vt_num_attention_heads vt_num_hidden_layers deepstack_visual_indexes
 """.split()
 # null says something there: not what is absent
 NULLS = ["attention_chunk_size", "sliding_window", "num_key_value_heads", "head_dim"]
 SCHEME = ["type", "dynamic", "num_bits"]
-ROPE = """type rope_type factor original_max_position_embeddings partial_rotary_factor low_freq_factor
+ROPE = """rope_theta type rope_type factor original_max_position_embeddings partial_rotary_factor low_freq_factor
 high_freq_factor beta_fast beta_slow mscale mscale_all_dim truncate mrope_section""".split()
 # of a group of a compressed checkpoint
 GROUP = ["num_bits", "group_size", "type"]

@@ -190,8 +190,6 @@ pub struct Parameters {
     pub rotary_part: Option<u64>,
     /// fp8 experts in DeepSeek V4, whose are fp4 by default.
     pub fp8_experts: bool,
-    /// How the checkpoint is quantised is said in a file beside config.json.
-    pub scheme_is_beside: bool,
     /// Widths of the MLPs of Llama Nemotron's blocks.
     pub block_widths: Option<Vec<u64>>,
     /// A tower is cast to the model's dtype: nothing, or compressed-tensors, quantises
@@ -278,7 +276,6 @@ pub(super) fn parameters(
             _ => Pattern::default(),
         },
         fp8_experts: text(language, "expert_dtype")? == Some("fp8"),
-        scheme_is_beside: config.get_set("hf_quant_config").is_some(),
         sizes,
         deepstack: tower.map_or(0, |tower| entries(tower, "deepstack_visual_indexes")),
     })

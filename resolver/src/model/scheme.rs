@@ -257,6 +257,10 @@ fn split(name: &str) -> Option<(Option<u64>, &str)> {
 
 /// Adds the layers of one name to the modules that it speaks of.
 fn cover(covered: &mut [Layers; Module::ALL.len()], shape: &Shape, name: &str) {
+    // layers of a drafter are numbered anew
+    if name.starts_with("mtp") {
+        return;
+    }
     let (layer, rest) = split(name).unwrap_or((None, name));
     let rest = rest.trim_end_matches(['*', '.']);
     let spoken: &[Module] = if rest.is_empty() && layer.is_some() {

@@ -5,6 +5,8 @@
 pub struct WeightRules {
     /// Weights of the families beside DeepSeek V4 have rules here.
     pub families: bool,
+    /// … and of those with linear attention (Qwen3.5, Kimi K3).
+    pub linear_attention: bool,
     /// DeepSeek V4's indexers have a norm of their keys (through 0.21).
     pub v4_norms_keys: bool,
     /// On SM100, what the width and the hidden size of DeepSeek V4's fp4 experts are
@@ -30,6 +32,7 @@ pub struct V4Dspark {
 
 pub(super) const V0_33_0: WeightRules = WeightRules {
     families: true,
+    linear_attention: true,
     v4_norms_keys: false,
     v4_sm100_tile: (128, 128),
     v4_dspark: V4Dspark {
@@ -41,7 +44,7 @@ pub(super) const V0_33_0: WeightRules = WeightRules {
 };
 
 pub(super) const V0_32_0: WeightRules = WeightRules {
-    families: false,
+    linear_attention: false,
     ..V0_33_0
 };
 

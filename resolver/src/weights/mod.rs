@@ -150,6 +150,9 @@ pub(crate) struct Rank<'a> {
     pub usual_states: bool,
     /// A drafter runs.
     pub drafts: bool,
+    /// How the checkpoint is quantised is said in a file beside config.json, by the
+    /// catalog's word.
+    pub scheme_is_beside: bool,
     /// A field of `speculative_config` that gives the drafter weights of another kind.
     pub odd_draft: Option<&'static str>,
     /// Nothing is quantised, whatever the checkpoint's scheme.
@@ -192,6 +195,7 @@ impl<'a> Rank<'a> {
                     StateDtype::Auto | StateDtype::Float32
                 ),
             drafts: config.speculation.is_some(),
+            scheme_is_beside: request.hf_config.get_set("hf_quant_config").is_some(),
             odd_draft: ODD_DRAFT.into_iter().find(|field| {
                 let config = args.speculative_config.as_ref();
                 config.is_some_and(|config| config.get_set(field).is_some())
@@ -380,6 +384,9 @@ pub(crate) fn of_decoder(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncoun
         "mimo_v2_flash" => windows::mimo_v2(rank, decoder),
         "gemma4" => windows::gemma4(rank, decoder),
         "llama4" => windows::llama4(rank, decoder),
+        "qwen3_5" | "qwen3_5_moe" | "kimi_k3" if !rank.profile.weights.linear_attention => {
+            not_modelled("weights of linear attention on this release")
+        }
         "qwen3_5" | "qwen3_5_moe" => hybrid::qwen3_5(rank, decoder),
         "kimi_k3" => kimi_k3::weights(rank, decoder),
         "nemotron_h" => hybrid::nemotron_h(rank, decoder),
@@ -458,7 +465,7 @@ fn usual(rank: &Rank) -> Result<(), Uncounted> {
 }
 
 fn beside(rank: &Rank) -> Result<(), Uncounted> {
-    if rank.parameters().scheme_is_beside {
+    if rank.scheme_is_beside {
         return not_modelled(
             "how the weights are quantised is said in hf_quant_config.json, which is not read",
         );
