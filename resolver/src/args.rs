@@ -383,6 +383,9 @@ mod tests {
         args.set_by_name("pipeline_parallel_size", &Value::Integer(2))
             .unwrap();
         args.set_by_name("seed", &Value::Integer(7)).unwrap();
-        assert_eq!(args.unmodelled, ["lora_modules", "pipeline_parallel_size"]);
+        assert_eq!(
+            args.unmodelled,
+            ["lora_modules", "pipeline_parallel_size"]
+        );
     }
 }

@@ -17,8 +17,8 @@ use crate::plan;
 use crate::release::{InFlight, MambaMode};
 use crate::request::Request;
 use crate::resolution::{Note, Resolution, SlotBytes};
-use crate::spec;
 use crate::spec::decoder::{Built, Context};
+use crate::spec;
 use crate::trace::Trace;
 use crate::weights::{self, WeightBytes};
 use crate::{advice, notes};
@@ -190,10 +190,7 @@ fn plan(
         pool_bytes(request),
         trace,
     )?;
-    let tensors = plan
-        .capacity
-        .as_mut()
-        .map(|capacity| &mut capacity.tensors[..]);
+    let tensors = plan.capacity.as_mut().map(|capacity| &mut capacity.tensors[..]);
     rows.rename(&mut plan.groups, tensors.unwrap_or_default());
     let worker_refuses = spec::decoder::worker_concerns(
         &built.layers,
@@ -268,11 +265,7 @@ fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
             format!("EngineArgs.__init__() got an unexpected keyword argument '{flag}'"),
         ));
     }
-    let has_short = request
-        .release
-        .profile()
-        .engine_args
-        .contains(&"spec_method".to_owned());
+    let has_short = request.release.profile().engine_args.contains(&"spec_method".to_owned());
     if let (Some((flag, _)), false) = (request.args.spec_flags.first(), has_short) {
         return Err(Refusal::raised(
             Stage::Config,

@@ -187,8 +187,8 @@ pub(super) fn llama4(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
     );
     let middle = size(Size::ProjectorInputDim, 4096) / ranks;
     let out = size(Size::ProjectorOutputDim, 4096);
-    let side = image / patch.max(1);
-    let positions = product(&[side, side]) + 1;
+    let across = image / patch.max(1);
+    let positions = product(&[across, across]) + 1;
     let own = |sheet: &mut Sheet, factors: &[u64]| sheet.own(PART, product(factors));
     // the class, positions, patches, and norms of a weight and a bias before and after
     own(sheet, &[width, 1 + positions + 4]);
