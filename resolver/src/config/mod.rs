@@ -146,7 +146,7 @@ pub(crate) fn build(
     {
         speculation.keep_auto();
     }
-    let disable_hybrid_kv_cache_manager = checks::hybrid_manager_off(request, &model.common)?;
+    let disable_hybrid_kv_cache_manager = checks::hybrid_manager_off(request, &model.common, speculation.as_ref())?;
     checks::float_cache(cache_dtype, dtype, profile)?;
     parallel::heads(args, &model.common)?;
     checks::activation_scheme(&model.common, profile)?;
