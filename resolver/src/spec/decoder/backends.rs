@@ -210,7 +210,7 @@ impl Asked {
             use_mla: false,
             has_sink: attention.sinks && !chunked,
             use_sparse: false,
-            use_mm_prefix: context.common.mm_prefix,
+            use_mm_prefix: context.model().0.mm_prefix,
             use_per_head_quant_scales: false,
             has_sliding_window: attention.window.is_some(),
             use_non_causal: context.non_causal,

@@ -98,7 +98,7 @@ impl Context<'_> {
     }
 
     /// What vLLM calls the model: the target, for its drafter, too.
-    fn model(&self) -> (&Common, &Decoder) {
+    pub fn model(&self) -> (&Common, &Decoder) {
         self.drafts_for.unwrap_or((self.common, self.decoder))
     }
 
