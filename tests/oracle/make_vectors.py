@@ -70,6 +70,16 @@ def printed(log):
     return out
 
 
+def counted(tensors):
+    """Each tensor with the number of its layers instead of their names."""
+    out = []
+    for t in tensors:
+        names = t.get("layers", t.get("shared_by", []))
+        t = {k: v for k, v in t.items() if k not in ("layers", "shared_by")}
+        out.append({**t, "layers": len(names)})
+    return out
+
+
 def reduce_result(result):
     """The oracle's raw result -> the shared form."""
     out = {k: v for k, v in result.items() if k not in (
@@ -88,11 +98,12 @@ def reduce_result(result):
             g = {k: v for k, v in g.items() if k != "layers"}
             out["groups"].append({**g, "layers": len(names), "first": names[0] if names else None})
     if "tensors" in result:
-        out["tensors"] = []
-        for t in result["tensors"]:
-            names = t.get("layers", t.get("shared_by", []))
-            t = {k: v for k, v in t.items() if k not in ("layers", "shared_by")}
-            out["tensors"].append({**t, "layers": len(names)})
+        out["tensors"] = counted(result["tensors"])
+    if "ranks" in result:
+        out["ranks"] = [{
+            **rank, "layers": len(rank["layers"]), "first": rank["layers"][0] if rank["layers"] else None,
+            "groups": [len(names) for names in rank["groups"]], "tensors": counted(rank["tensors"]),
+        } for rank in result["ranks"]]
     return out
 
 
