@@ -11,6 +11,7 @@ use crate::value::Value;
 pub struct EngineArgs {
     pub kv_cache_dtype: Option<String>,
     pub tensor_parallel_size: Option<i64>,
+    pub pipeline_parallel_size: Option<i64>,
     pub data_parallel_size: Option<i64>,
     pub enable_expert_parallel: Option<bool>,
     pub decode_context_parallel_size: Option<i64>,
@@ -88,6 +89,7 @@ impl EngineArgs {
                 }
             }
             Flag::TensorParallelSize
+            | Flag::PipelineParallelSize
             | Flag::DataParallelSize
             | Flag::DecodeContextParallelSize
             | Flag::MaxModelLen
@@ -148,6 +150,7 @@ impl EngineArgs {
     fn int_slot(&mut self, flag: Flag) -> Option<&mut Option<i64>> {
         match flag {
             Flag::TensorParallelSize => Some(&mut self.tensor_parallel_size),
+            Flag::PipelineParallelSize => Some(&mut self.pipeline_parallel_size),
             Flag::DataParallelSize => Some(&mut self.data_parallel_size),
             Flag::DecodeContextParallelSize => Some(&mut self.decode_context_parallel_size),
             Flag::MaxModelLen => Some(&mut self.max_model_len),
@@ -188,7 +191,7 @@ impl EngineArgs {
     }
 
     /// Keeps a value that pydantic does not take for its message. vLLM itself
-    /// computes with the two limits of a step before pydantic sees them, so
+    /// computes with the two limits of a step and with the stages before pydantic sees them, so
     /// what happens to nonsense there is not modelled.
     fn lax<T>(
         &mut self,
@@ -196,7 +199,10 @@ impl EngineArgs {
         value: &Value,
         converted: Result<T, TypeProblem>,
     ) -> Result<Option<T>, FlagError> {
-        let computed = matches!(flag, Flag::MaxNumBatchedTokens | Flag::MaxNumSeqs);
+        let computed = matches!(
+            flag,
+            Flag::MaxNumBatchedTokens | Flag::MaxNumSeqs | Flag::PipelineParallelSize
+        );
         match converted {
             Ok(_) if computed && value.as_integer().is_none() => Err(wrong_type(flag, value)),
             Ok(converted) => Ok(Some(converted)),
@@ -270,8 +276,7 @@ impl Neutral {
 }
 
 /// Flags without a rule, with the value at which there is nothing to rule.
-const NEUTRAL_VALUES: [(&str, Neutral); 5] = [
-    ("pipeline_parallel_size", Neutral::Integer(1)),
+const NEUTRAL_VALUES: [(&str, Neutral); 4] = [
     ("prefill_context_parallel_size", Neutral::Integer(1)),
     ("enable_lora", Neutral::Bool(false)),
     ("calculate_kv_scales", Neutral::Bool(false)),
@@ -343,14 +348,14 @@ mod tests {
         let mut args = EngineArgs::default();
         args.set_by_name("speculative_config", &Value::Object(vec![]))
             .unwrap();
-        args.set_by_name("pipeline_parallel_size", &Value::Integer(1))
+        args.set_by_name("prefill_context_parallel_size", &Value::Integer(1))
             .unwrap();
-        args.set_by_name("pipeline_parallel_size", &Value::Integer(2))
+        args.set_by_name("prefill_context_parallel_size", &Value::Integer(2))
             .unwrap();
         args.set_by_name("seed", &Value::Integer(7)).unwrap();
         assert_eq!(
             args.unmodelled,
-            ["speculative_config", "pipeline_parallel_size"]
+            ["speculative_config", "prefill_context_parallel_size"]
         );
     }
 }

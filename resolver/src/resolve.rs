@@ -1,6 +1,7 @@
 //! The pipeline: one direction, each step a pure function.
 
 mod deepseek_v4;
+mod stages;
 
 use deepseek_v4::deepseek_v4;
 
@@ -8,9 +9,9 @@ use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
 use crate::layout;
-use crate::model::decoder::{LayerKind, LinearKernel, WindowSource};
+use crate::model::decoder::{DecoderLayer, LayerKind, LinearKernel, WindowSource};
 use crate::model::{Common, Decoder, Kind, Model, ModelError};
-use crate::plan;
+use crate::plan::{self, LayerRange};
 use crate::release::{InFlight, MambaMode};
 use crate::request::Request;
 use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
@@ -122,18 +123,52 @@ fn decoder(
     let context = Context {
         common,
         decoder,
+        whole: decoder,
         config,
         target: profile.on(arch),
         capability: request.gpu.capability,
         profile,
     };
-    let mut built = spec::decoder::build(&context, notes, trace)?;
+    spec::decoder::before_layers(&context)?;
+    let ranges = stages::ranges(
+        request.env.pp_layer_partition.as_deref(),
+        common.num_hidden_layers,
+        config.pipeline_parallel_size,
+        trace,
+    )?;
+    let mut built = if ranges.len() == 1 {
+        vec![spec::decoder::build(&context, notes, trace)?]
+    } else {
+        let mut built = Vec::with_capacity(ranges.len());
+        for range in &ranges {
+            stage_with_experts(common, decoder, range)?;
+            let stage = Context {
+                decoder: &decoder.stage(range),
+                ..context
+            };
+            // the first tells how; the others are like it
+            let silent = &mut Trace::silent();
+            let trace = if built.is_empty() {
+                &mut *trace
+            } else {
+                silent
+            };
+            built.push(spec::decoder::build(&stage, notes, trace)?);
+        }
+        once(notes);
+        built
+    };
     if !profile.has_layouts {
         let requested = request.env.kv_cache_layout.as_deref();
-        layout::check_order_in_page(requested, &built.backends, arch)?;
+        for stage in &built {
+            layout::check_order_in_page(requested, &stage.backends, arch)?;
+        }
     }
-    built.concerns |= notes::context_parallelism_is_asked_late(config, profile, notes);
-    let resolution = plan(request, config, built, arch, notes, trace)?;
+    let asked_late = notes::context_parallelism_is_asked_late(config, profile, notes);
+    if let Some(first) = built.first_mut() {
+        first.concerns |= asked_late;
+    }
+    let resolution = plan(request, config, (built, &ranges), arch, notes, trace)?;
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)
 }
@@ -150,19 +185,55 @@ fn keeps_all_states(request: &Request, decoder: &Decoder, config: &EngineConfig)
     asks && may && can && config.enable_prefix_caching
 }
 
-/// From built layers to the answer.
+/// Some models with experts look for a layer that has them on every stage, each
+/// in words of its own.
+fn stage_with_experts(
+    common: &Common,
+    decoder: &Decoder,
+    range: &LayerRange,
+) -> Result<(), Box<Refusal>> {
+    let of_stage = |layer: &&DecoderLayer| range.contains(&u64::from(layer.index));
+    let with_cache = decoder.layers.iter().filter(of_stage).count() as u64;
+    let layers = range.end - range.start;
+    // Nemotron-H's layers keep a cache or have experts
+    let lacks =
+        layers == 0 || (common.architecture == "NemotronHForCausalLM" && with_cache == layers);
+    if lacks && common.has_experts {
+        return Err(Refusal::not_modelled(format!(
+            "a stage of {} without experts is not modelled",
+            common.architecture
+        )));
+    }
+    Ok(())
+}
+
+/// Each note once, however many stages have made it.
+fn once(notes: &mut Vec<Note>) {
+    let mut seen: Vec<Note> = Vec::with_capacity(notes.len());
+    for note in notes.drain(..) {
+        if !seen.contains(&note) {
+            seen.push(note);
+        }
+    }
+    *notes = seen;
+}
+
+/// From built layers to the answer. `built` are the stages, with each one's layers.
 fn plan(
     request: &Request,
     config: &EngineConfig,
-    mut built: Built,
+    (built, ranges): (Vec<Built>, &[LayerRange]),
     arch: Arch,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Box<Refusal>> {
+    let layouts: Vec<_> = built.iter().map(|stage| stage.layouts.clone()).collect();
+    let mut built = stages::join(built)?;
     let rows = layer_rows(&built.layers)?;
     let requested_layout = request.env.kv_cache_layout.as_deref();
     let profile = request.release.profile();
     let layout = if profile.has_layouts {
+        stages::agree(&layouts)?;
         let candidates = layout::compact(built.layouts, &built.layers)?;
         Some(layout::resolve(requested_layout, &candidates, trace)?)
     } else {
@@ -170,20 +241,27 @@ fn plan(
     };
     let plan = plan::plan(
         &mut built.layers,
+        ranges,
         layout,
         config,
         profile,
         pool_bytes(request),
         trace,
     )?;
-    let worker_refuses = spec::decoder::worker_concerns(
-        &built.layers,
-        &built.spec_backends,
-        profile.on(arch),
-        layout,
-        plan.bytes_per_block,
-        notes,
-    )?;
+    let mut worker_refuses = false;
+    for (range, bytes_per_block) in ranges.iter().zip(&plan.stage_blocks) {
+        worker_refuses |= spec::decoder::worker_concerns(
+            &built.layers.of_stage(range),
+            &built.spec_backends,
+            profile.on(arch),
+            layout,
+            *bytes_per_block,
+            notes,
+        )?;
+    }
+    if ranges.len() > 1 {
+        once(notes);
+    }
     let outcome = if built.concerns || worker_refuses {
         Outcome::Unverified
     } else if built.cache_dtype == config.requested_cache_dtype {
@@ -230,6 +308,7 @@ fn plan(
         groups: plan.groups,
         available_memory: pool_bytes(request),
         capacity: plan.capacity,
+        stages: plan.stages,
         notes: Vec::new(),
         trace: Vec::new(),
     })

@@ -1,7 +1,13 @@
 //! `max_num_batched_tokens` and `max_num_seqs`, where the user leaves them open.
 
+use super::or_one;
+use crate::args::EngineArgs;
+use crate::error::Refusal;
 use crate::gpu::MemoryTier;
+use crate::model::{Kind, Model};
+use crate::release::{ModelRunner, Profile};
 use crate::request::{Request, Usage};
+use crate::units::add;
 
 const fn batched_tokens(tier: MemoryTier, usage: Usage) -> i128 {
     match (tier, usage) {
@@ -66,4 +72,50 @@ pub(super) fn explain(request: &Request, limits: &BatchLimits) -> String {
         request.gpu.name,
         request.usage.as_str(),
     )
+}
+
+/// Whether the second model runner serves the model.
+/// Mirrors `vllm/config/vllm.py` `VllmConfig.use_v2_model_runner`.
+fn is_second_runner(model: &Model, profile: &Profile) -> bool {
+    match profile.model_runner {
+        ModelRunner::First => false,
+        ModelRunner::ByModel => {
+            let listed = match model.kind {
+                Kind::DeepseekV4(_) => true,
+                Kind::Decoder(_) => model.common.architecture == "KimiK3ForConditionalGeneration",
+            };
+            listed || !(model.common.is_hybrid || model.common.has_experts)
+        }
+        ModelRunner::Second => true,
+    }
+}
+
+/// Batches in flight: one a stage fills the pipeline, and one more is scheduled
+/// while they run, which the first model runner cannot with several stages.
+/// Mirrors `vllm/config/vllm.py` `VllmConfig.max_concurrent_batches`.
+pub(super) fn concurrent(
+    args: &EngineArgs,
+    model: &Model,
+    profile: &Profile,
+) -> Result<u64, Box<Refusal>> {
+    let stages = or_one(args.pipeline_parallel_size);
+    let ahead =
+        args.async_scheduling.unwrap_or(true) && (stages == 1 || is_second_runner(model, profile));
+    add(stages, u64::from(ahead))
+}
+
+/// How that number came about.
+pub(super) fn explain_concurrent(args: &EngineArgs, model: &Model, profile: &Profile) -> String {
+    let stages = or_one(args.pipeline_parallel_size);
+    let switch = match (args.async_scheduling, stages) {
+        (Some(false), _) => "async scheduling off",
+        (_, 1) => "async scheduling on",
+        _ if is_second_runner(model, profile) => "async scheduling on",
+        _ => "async scheduling on, but model runner V1 does not overlap it with stages",
+    };
+    if stages == 1 {
+        switch.to_owned()
+    } else {
+        format!("{stages} stages; {switch}")
+    }
 }

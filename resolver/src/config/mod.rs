@@ -38,6 +38,8 @@ pub struct EngineConfig {
     pub model_dtype: ModelDtype,
     /// Ranks that share each layer.
     pub tensor_parallel_size: u64,
+    /// Stages that share out the layers.
+    pub pipeline_parallel_size: u64,
     /// Ranks that a layer's experts are sliced over.
     pub expert_slices: u64,
     /// Ranks that share one request's KV in decoding.
@@ -74,6 +76,8 @@ pub struct EngineConfig {
     pub recurrent_dtype: StateDtype,
     /// No layer has a window.
     pub disable_sliding_window: bool,
+    /// Tokens in a block of states, if the user says so.
+    pub mamba_block_size: Option<i64>,
 }
 
 /// Runs vLLM's checks in its order and fills in what the user leaves open.
@@ -133,18 +137,19 @@ pub(crate) fn build(
     hook(&mut cache_dtype, model, request, trace)?;
     let disable_hybrid_kv_cache_manager = checks::hybrid_manager_off(request, &model.common)?;
     checks::float_cache(cache_dtype, dtype, profile)?;
-    parallel::heads(args, &model.common)?;
+    parallel::heads(args, model, profile)?;
     checks::activation_scheme(&model.common, profile)?;
     checks::quantised_dtype(dtype, model)?;
     checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
     checks::mamba_block_size(args, max_model_len)?;
 
-    let async_scheduling = args.async_scheduling.unwrap_or(true);
-    let max_concurrent_batches = if async_scheduling { 2 } else { 1 };
+    let max_concurrent_batches = batch::concurrent(args, model, profile)?;
     let (reserved_batches, counted) = match profile.in_flight {
-        InFlight::OneBatch { .. } => (1, "one batch is reserved, whatever is in flight"),
-        InFlight::EveryBatch if async_scheduling => (2, "async scheduling on"),
-        InFlight::EveryBatch => (1, "async scheduling off"),
+        InFlight::OneBatch { .. } => (1, "one batch is reserved, whatever is in flight".to_owned()),
+        InFlight::EveryBatch => (
+            max_concurrent_batches,
+            batch::explain_concurrent(args, model, profile),
+        ),
     };
     let max_in_flight_tokens = mul(reserved_batches, max_num_batched_tokens)?;
     trace.step(
@@ -164,6 +169,7 @@ pub(crate) fn build(
         cache_dtype,
         model_dtype: dtype,
         tensor_parallel_size: or_one(args.tensor_parallel_size),
+        pipeline_parallel_size: or_one(args.pipeline_parallel_size),
         expert_slices: expert_slices(args)?,
         decode_context_parallel_size: or_one(args.decode_context_parallel_size),
         max_model_len,
@@ -184,6 +190,7 @@ pub(crate) fn build(
         state_dtype: StateDtype::asked(args.mamba_cache_dtype.as_deref()),
         recurrent_dtype: StateDtype::asked(args.mamba_ssm_cache_dtype.as_deref()),
         disable_sliding_window: args.disable_sliding_window.unwrap_or(false),
+        mamba_block_size: args.mamba_block_size,
     })
 }
 

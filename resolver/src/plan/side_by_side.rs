@@ -1,22 +1,25 @@
 //! Blocks since 0.29: the widest group's pages, side by side.
 
 use super::groups::Group;
-use super::paging;
+use super::stages;
 use crate::error::{Refusal, Stage};
 use crate::layout::KvCacheLayout;
+use crate::release::Profile;
 use crate::resolution::TensorRun;
 use crate::spec::{LayerSpec, Layers};
 use crate::units::{add, lcm, mul, round_up};
 
-/// Bytes of a block. Mirrors `_get_kv_cache_bytes_per_block` and
+/// Bytes of a block; 0 where a stage has no layer with a cache and only later
+/// trips over it. Mirrors `_get_kv_cache_bytes_per_block` and
 /// `validate_kv_cache_layout`.
 pub(super) fn bytes_per_block(
     layers: &Layers,
     groups: &[Group],
     layout: KvCacheLayout,
+    profile: &Profile,
 ) -> Result<u64, Box<Refusal>> {
-    let pages = paging::page_sizes(layers)?;
-    if pages.len() > 1
+    let pages = page_sizes(layers, groups)?;
+    if pages.len() != 1
         && (!layout.is_block_compact() || (groups.len() > 1 && layout.is_layer_outermost()))
     {
         let pages: Vec<String> = pages.iter().map(u64::to_string).collect();
@@ -40,6 +43,9 @@ pub(super) fn bytes_per_block(
             group.all_pages(layers, LayerSpec::padded_page_bytes)?
         };
         widest = bytes.max(widest);
+        if group.layers.is_empty() {
+            continue;
+        }
         for (spec, _) in &group.by_spec {
             let spec = &layers.specs[*spec];
             let of_spec = if layout.is_block_outermost() {
@@ -51,10 +57,30 @@ pub(super) fn bytes_per_block(
         }
     }
     let bytes = round_up(widest, alignment)?;
+    if bytes == 0 && stages::is_empty(groups) {
+        return if layout.is_block_outermost() {
+            Err(Refusal::raised(Stage::Plan, "AssertionError", ""))
+        } else if profile.tries_block {
+            Err(Box::new(Refusal::ZeroDivision))
+        } else {
+            Ok(0)
+        };
+    }
     if bytes == 0 {
         return Err(Box::new(Refusal::ZeroDivision));
     }
     Ok(bytes)
+}
+
+/// The distinct page sizes in bytes, ascending.
+fn page_sizes(layers: &Layers, groups: &[Group]) -> Result<Vec<u64>, Box<Refusal>> {
+    let with_layers = groups.iter().filter(|group| !group.layers.is_empty());
+    let specs = with_layers.flat_map(|group| &group.by_spec);
+    let sizes = specs.map(|(spec, _)| layers.specs[*spec].page_size_bytes());
+    let mut sizes: Vec<u64> = sizes.collect::<Result<_, _>>()?;
+    sizes.sort_unstable();
+    sizes.dedup();
+    Ok(sizes)
 }
 
 /// Where each page lies: groups alias from byte 0, for a block belongs to one

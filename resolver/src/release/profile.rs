@@ -53,6 +53,10 @@ pub struct Profile {
     pub dcp_divides: &'static str,
     /// What of a batch in flight a window reserves.
     pub in_flight: InFlight,
+    /// Which model runner serves a model.
+    pub model_runner: ModelRunner,
+    /// DeepSeek V4 can be shared out over stages (since 0.21).
+    pub v4_has_stages: bool,
 
     /// Which classes DeepSeek V4's attention may get.
     pub v4_classes: V4Classes,
@@ -121,6 +125,9 @@ pub struct Profile {
     pub grouping: Grouping,
     /// How a block is laid out.
     pub block_rule: BlockRule,
+    /// Bytes of a block are those of a plan with one block (since 0.33), so that a
+    /// stage without layers is found before memory is looked at.
+    pub tries_block: bool,
     /// vLLM's tensors are views into one allocation (since 0.24); before, each is
     /// an allocation of its own.
     pub one_backing: bool,
@@ -187,6 +194,18 @@ pub enum InFlight {
     },
     /// Every batch in flight (since 0.26).
     EveryBatch,
+}
+
+/// Which model runner serves a model, as far as it is modelled.
+/// `vllm/config/vllm.py` `DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelRunner {
+    /// V1 (through 0.27).
+    First,
+    /// V2 for listed architectures and for what is dense and no hybrid (0.28).
+    ByModel,
+    /// V2 (since 0.29).
+    Second,
 }
 
 /// Classes of DeepSeek V4's attention.
@@ -366,19 +385,18 @@ pub enum CapacityLog {
 }
 
 impl CapacityLog {
-    /// The line or lines. Mirrors `vllm/v1/core/kv_cache_utils.py`
+    /// The lines. Mirrors `vllm/v1/core/kv_cache_utils.py`
     /// `_report_kv_cache_config`, since 0.28 `update_kv_cache_capacity`.
     #[must_use]
-    pub fn line(self, tokens: u64, max_model_len: u64, concurrency: &str) -> String {
-        let between = match self {
-            Self::TwoLines => "\n",
-            Self::OneLine => ", ",
-        };
-        format!(
-            "GPU KV cache size: {} tokens{between}Maximum concurrency for {} tokens per request: \
-             {concurrency}x",
-            thousands(tokens),
+    pub fn lines(self, tokens: u64, max_model_len: u64, concurrency: &str) -> Vec<String> {
+        let size = format!("GPU KV cache size: {} tokens", thousands(tokens));
+        let requests = format!(
+            "Maximum concurrency for {} tokens per request: {concurrency}x",
             thousands(max_model_len),
-        )
+        );
+        match self {
+            Self::TwoLines => vec![size, requests],
+            Self::OneLine => vec![format!("{size}, {requests}")],
+        }
     }
 }

@@ -2,7 +2,8 @@
 
 use super::profile::{
     BlockRule, CapacityLog, CapacityRule, Checkpoints, Files, Grouping, InFlight, MambaMode,
-    PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype, V4Classes, V4Heads, WindowBlock,
+    ModelRunner, PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype, V4Classes, V4Heads,
+    WindowBlock,
 };
 use super::tables;
 use crate::backend::{registry, rules};
@@ -45,6 +46,8 @@ pub(super) const V0_33_0: Profile = Profile {
     length_is_yarns: false,
     dcp_divides: "divisible by ",
     in_flight: InFlight::EveryBatch,
+    model_runner: ModelRunner::Second,
+    v4_has_stages: true,
     v4_classes: V4Classes::ByArch,
     v4_heads: V4Heads::FromEight,
     pads_shared_experts: true,
@@ -73,6 +76,7 @@ pub(super) const V0_33_0: Profile = Profile {
     has_layouts: true,
     grouping: Grouping::Packed,
     block_rule: BlockRule::SideBySide,
+    tries_block: true,
     one_backing: true,
     windows_split_to_fit: true,
     pads_by_block_stride: false,
@@ -87,6 +91,7 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
     backend_rules: &rules::V0_32_0,
     unknown_dtype: UnknownDtype::Parser,
     checks_float_clash: false,
+    tries_block: false,
     wants_activation_scheme: true,
     gb10_is_small: false,
     state_block_suits_prefill: false,
@@ -135,6 +140,7 @@ pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
 pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
     backend_rules: &rules::V0_28_0,
     has_layouts: false,
+    model_runner: ModelRunner::ByModel,
     checkpoints: Checkpoints::None,
     refines_expert_blocks: false,
     models_context_parallelism: false,
@@ -147,6 +153,7 @@ pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
 pub(super) const V0_27_1: Profile = listed!(V0_27_1, V0_28_0, {
     models_all_families: false,
     has_huge_tier: false,
+    model_runner: ModelRunner::First,
     capacity_log: CapacityLog::TwoLines,
 });
 
@@ -199,4 +206,5 @@ pub(super) const V0_21_0: Profile = listed!(V0_21_0, V0_22_1, {
 
 pub(super) const V0_20_2: Profile = listed!(V0_20_2, V0_21_0, {
     instead_of_nvfp4: None,
+    v4_has_stages: false,
 });

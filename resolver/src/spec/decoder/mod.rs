@@ -30,9 +30,12 @@ use crate::trace::Trace;
 use super::{LayerSpec, Layers};
 
 /// What every step below looks at.
+#[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub common: &'a Common,
     pub decoder: &'a Decoder,
+    /// The model whose stage `decoder` is, or the same.
+    pub whole: &'a Decoder,
     pub config: &'a EngineConfig,
     pub target: Target,
     pub capability: ComputeCapability,
@@ -186,20 +189,24 @@ pub(crate) struct Built {
     pub spec_backends: Vec<LayerBackend>,
 }
 
+/// What vLLM's model builds before its layers.
+pub(crate) fn before_layers(context: &Context) -> Result<(), Box<Refusal>> {
+    weights::before_layers(context)
+}
+
 /// Builds the layers as vLLM's model does, and asks each for its spec.
 pub(crate) fn build(
     context: &Context,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Built, Box<Refusal>> {
-    weights::before_layers(context)?;
     if let Some(LayerKind::Attention(first)) = context.decoder.layers.first().map(|l| l.kind) {
         ranks::check_heads(first, context.config.tensor_parallel_size)?;
     }
     weights::attention(context)?;
     let chosen = backends::choose(context, notes, trace)?;
     weights::mlp(context)?;
-    let distinct = chosen.distinct();
+    let distinct = chosen.distinct(context.decoder);
     let around = context.surroundings(chosen.cache_dtype);
     let block = alignment::block_size(context, &chosen, &distinct, &around, trace)?;
     let (layers, spec_backends) = rows::layers(context, &chosen, &block, trace)?;
