@@ -191,7 +191,7 @@ impl EngineArgs {
     }
 
     /// Keeps a value that pydantic does not take for its message. vLLM itself
-    /// computes with the two limits of a step and with the stages before pydantic sees them, so
+    /// computes with the two limits of a step before pydantic sees them, so
     /// what happens to nonsense there is not modelled.
     fn lax<T>(
         &mut self,
@@ -199,10 +199,10 @@ impl EngineArgs {
         value: &Value,
         converted: Result<T, TypeProblem>,
     ) -> Result<Option<T>, FlagError> {
-        let computed = matches!(
-            flag,
-            Flag::MaxNumBatchedTokens | Flag::MaxNumSeqs | Flag::PipelineParallelSize
-        );
+        let computed = matches!(flag, Flag::MaxNumBatchedTokens | Flag::MaxNumSeqs)
+            // … and compares the stages with 1, which takes any number
+            || (flag == Flag::PipelineParallelSize
+                && matches!(value, Value::String(_) | Value::Null));
         match converted {
             Ok(_) if computed && value.as_integer().is_none() => Err(wrong_type(flag, value)),
             Ok(converted) => Ok(Some(converted)),

@@ -262,6 +262,10 @@ fn plan(
     if ranges.len() > 1 {
         once(notes);
     }
+    if let Some((stage, misplaced)) = plan.misplaced {
+        worker_refuses = true;
+        notes.push(notes::on_misplaced(stage, misplaced));
+    }
     let outcome = if built.concerns || worker_refuses {
         Outcome::Unverified
     } else if built.cache_dtype == config.requested_cache_dtype {

@@ -58,15 +58,15 @@ def distinct_layers(layers):
 
 
 def printed(log):
-    """The figures of the start-up log, as printed."""
+    """The figures of the start-up log, as printed; of several workers', the first one's."""
     out = {}
     for line in log:
         m = re.search(r"GPU KV cache size: ([\d,]+) tokens", line)
         if m:
-            out["printed_tokens"] = int(m.group(1).replace(",", ""))
+            out.setdefault("printed_tokens", int(m.group(1).replace(",", "")))
         m = re.search(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x", line)
         if m:
-            out["printed_concurrency"] = m.group(1)
+            out.setdefault("printed_concurrency", m.group(1))
     return out
 
 

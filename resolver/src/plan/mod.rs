@@ -10,7 +10,7 @@ mod side_by_side;
 mod slots;
 mod stages;
 
-pub(crate) use stages::LayerRange;
+pub(crate) use stages::{LayerRange, Misplaced};
 
 use demand::Demand;
 use groups::Group;
@@ -41,6 +41,8 @@ pub(crate) struct Plan {
     pub stages: Vec<StageRow>,
     /// Bytes of each stage's block.
     pub stage_blocks: Vec<u64>,
+    /// The first stage, from 1, whose tensors are not its layers'.
+    pub misplaced: Option<(usize, Misplaced)>,
 }
 
 /// Groups the layers, sizes each stage's block and fills the pools. `layout` is
@@ -155,6 +157,9 @@ pub(crate) fn plan(
         groups: groups_rows,
         capacity,
         stages,
+        misplaced: (1_usize..)
+            .zip(&parts)
+            .find_map(|(number, part)| Some((number, part.misplaced()?))),
         stage_blocks: blocks.iter().map(|blocks| blocks.bytes_per_block).collect(),
     })
 }
@@ -168,15 +173,15 @@ fn parts<'a>(
     profile: &Profile,
     trace: &mut Trace,
 ) -> Result<Vec<Part<'a>>, Box<Refusal>> {
-    ranges
-        .iter()
-        .map(|range| {
-            let groups = if ranges.len() == 1 {
-                groups.to_vec()
+    (1_usize..)
+        .zip(ranges)
+        .map(|(number, range)| {
+            let (groups, stage) = if ranges.len() == 1 {
+                (groups.to_vec(), None)
             } else {
-                stages::project(groups, range)
+                (stages::project(groups, range), Some(number))
             };
-            let block = Block::new(layers, &groups, layout, profile, trace)?;
+            let block = Block::new(layers, &groups, layout, stage, profile, trace)?;
             Ok(Part {
                 range,
                 groups,
@@ -199,6 +204,7 @@ impl Block {
         layers: &Layers,
         groups: &[Group],
         layout: Option<KvCacheLayout>,
+        stage: Option<usize>,
         profile: &Profile,
         trace: &mut Trace,
     ) -> Result<Self, Box<Refusal>> {
@@ -231,7 +237,11 @@ impl Block {
             } else {
                 String::new()
             };
-            format!("a block has {} B: {what}{rounded}", block.bytes())
+            let whose = match stage {
+                None => "a block has".to_owned(),
+                Some(number) => format!("on stage {number} a block has"),
+            };
+            format!("{whose} {} B: {what}{rounded}", block.bytes())
         });
         Ok(block)
     }
@@ -261,8 +271,12 @@ impl Block {
         }
     }
 
+    /// Bytes of all tensors, of which a stage without layers has none.
     fn allocated_bytes(&self, num_blocks: u64) -> Result<u64, Box<Refusal>> {
-        mul(num_blocks, self.bytes())
+        match self {
+            Self::Slots(slots) if slots.is_empty() => Ok(0),
+            Self::SideBySide { .. } | Self::Slots(_) => mul(num_blocks, self.bytes()),
+        }
     }
 
     fn tensors(
@@ -394,7 +408,12 @@ fn rows(
                     Ok(GroupMember {
                         layer: *spec,
                         role: layers.specs[*spec].role,
-                        count: members.len(),
+                        // of a stage's empty part the spec alone is left
+                        count: if group.layers.is_empty() {
+                            0
+                        } else {
+                            members.len()
+                        },
                         page_size_bytes: layers.specs[*spec].page_size_bytes()?,
                     })
                 })

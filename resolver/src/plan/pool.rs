@@ -149,8 +149,14 @@ pub(super) fn size(
         });
         max_model_len = longest;
     }
-    for (blocks, pool, _) in stages {
-        check(blocks, pool.usable, max_model_len, profile)?;
+    for (number, (blocks, pool, _)) in (1_usize..).zip(stages) {
+        let checked = check(blocks, pool.usable, max_model_len, profile);
+        if checked.is_err() && stages.len() > 1 {
+            trace.step(Stage::Plan, file, "_check_enough_kv_cache_memory", || {
+                format!("stage {number} is the first that has not enough memory for one request")
+            });
+        }
+        checked?;
     }
     let mut fitting = Vec::with_capacity(stages.len());
     for (number, (blocks, pool, empty)) in (1_usize..).zip(stages) {

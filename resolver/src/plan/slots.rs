@@ -95,6 +95,16 @@ impl Slots {
         })
     }
 
+    /// Layers in all.
+    pub fn layers(&self) -> usize {
+        self.list.iter().map(|slot| slot.members.len()).sum()
+    }
+
+    /// Whether there is no layer in any.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+
     /// vLLM's `kv_cache_tensors`: views into one allocation (`one_backing`,
     /// since 0.24), or an allocation a slot.
     pub fn tensors(

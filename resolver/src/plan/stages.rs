@@ -54,6 +54,17 @@ pub(super) fn no_blocks(groups: &[Group], profile: &Profile) -> Box<Refusal> {
     }
 }
 
+/// Tensors of a stage that are not its layers': its worker stops over them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Misplaced {
+    /// A group without a layer here has its tensors all the same (since 0.29).
+    /// Mirrors `vllm/v1/worker/utils.py` `allocate_kv_cache`.
+    Absent,
+    /// Pages that no full-attention layer here has get none (through 0.22).
+    /// Mirrors `vllm/v1/worker/gpu_model_runner.py` `_allocate_kv_cache_tensors`.
+    LeftOut,
+}
+
 /// One stage's blocks.
 pub(super) struct Part<'a> {
     pub range: &'a LayerRange,
@@ -62,6 +73,20 @@ pub(super) struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// What its worker will stop over, if anything.
+    pub fn misplaced(&self) -> Option<Misplaced> {
+        match &self.block {
+            Block::SideBySide { .. } => {
+                let is_left = |group: &Group| group.layers.is_empty() && !group.by_spec.is_empty();
+                self.groups.iter().any(is_left).then_some(Misplaced::Absent)
+            }
+            Block::Slots(slots) => {
+                let layers: usize = self.groups.iter().map(|group| group.layers.len()).sum();
+                (slots.layers() < layers).then_some(Misplaced::LeftOut)
+            }
+        }
+    }
+
     /// The stage as an answer has it. `fitting` are the blocks that fit on it,
     /// and those that all stages take.
     pub fn row(
