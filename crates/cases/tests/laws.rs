@@ -190,7 +190,7 @@ proptest! {
         let Ok(r) = resolve(&request) else {
             return Ok(());
         };
-        prop_assert_eq!(r.stages.len() as i64, stages);
+        prop_assert_eq!(i64::try_from(r.stages.len()), Ok(stages));
         let layers: usize = r.layers.iter().map(|row| row.count).sum();
         prop_assert_eq!(r.stages.iter().map(|stage| stage.layers).sum::<usize>(), layers);
         prop_assert_eq!(r.stages.iter().filter(|stage| stage.binds).count(), 1);

@@ -2,12 +2,13 @@
 
 use super::or_one;
 use crate::args::EngineArgs;
-use crate::error::Refusal;
+use crate::error::{Refusal, Stage};
 use crate::gpu::MemoryTier;
 use crate::model::{Kind, Model};
-use crate::release::{ModelRunner, Profile};
+use crate::release::{InFlight, ModelRunner, Profile};
 use crate::request::{Request, Usage};
-use crate::units::add;
+use crate::trace::Trace;
+use crate::units::{add, mul};
 
 const fn batched_tokens(tier: MemoryTier, usage: Usage) -> i128 {
     match (tier, usage) {
@@ -93,11 +94,7 @@ fn is_second_runner(model: &Model, profile: &Profile) -> bool {
 /// Batches in flight: one a stage fills the pipeline, and one more is scheduled
 /// while they run, which the first model runner cannot with several stages.
 /// Mirrors `vllm/config/vllm.py` `VllmConfig.max_concurrent_batches`.
-pub(super) fn concurrent(
-    args: &EngineArgs,
-    model: &Model,
-    profile: &Profile,
-) -> Result<u64, Box<Refusal>> {
+fn concurrent(args: &EngineArgs, model: &Model, profile: &Profile) -> Result<u64, Box<Refusal>> {
     let stages = or_one(args.pipeline_parallel_size);
     let ahead =
         args.async_scheduling.unwrap_or(true) && (stages == 1 || is_second_runner(model, profile));
@@ -105,7 +102,7 @@ pub(super) fn concurrent(
 }
 
 /// How that number came about.
-pub(super) fn explain_concurrent(args: &EngineArgs, model: &Model, profile: &Profile) -> String {
+fn explain_concurrent(args: &EngineArgs, model: &Model, profile: &Profile) -> String {
     let stages = or_one(args.pipeline_parallel_size);
     let switch = match (args.async_scheduling, stages) {
         (Some(false), _) => "async scheduling off",
@@ -118,4 +115,33 @@ pub(super) fn explain_concurrent(args: &EngineArgs, model: &Model, profile: &Pro
     } else {
         format!("{stages} stages; {switch}")
     }
+}
+
+/// Batches in flight, and the tokens that are reserved for them.
+/// Mirrors `vllm/config/vllm.py` `VllmConfig.max_in_flight_tokens`.
+pub(super) fn in_flight(
+    args: &EngineArgs,
+    model: &Model,
+    max_num_batched_tokens: u64,
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<(u64, u64), Box<Refusal>> {
+    let batches = concurrent(args, model, profile)?;
+    let (reserved, counted) = match profile.in_flight {
+        InFlight::OneBatch { .. } => (1, "one batch is reserved, whatever is in flight".to_owned()),
+        InFlight::EveryBatch => (batches, explain_concurrent(args, model, profile)),
+    };
+    let tokens = mul(reserved, max_num_batched_tokens)?;
+    trace.step(
+        Stage::Config,
+        "vllm/config/vllm.py",
+        "VllmConfig.max_in_flight_tokens",
+        || {
+            format!(
+                "{tokens} tokens are reserved for what is in flight: {reserved} × \
+                 {max_num_batched_tokens} ({counted})"
+            )
+        },
+    );
+    Ok((batches, tokens))
 }

@@ -19,7 +19,6 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
 use crate::model::{AutoCacheDtype, Kind, Model};
-use crate::release::InFlight;
 use crate::request::Request;
 use crate::trace::Trace;
 use crate::units::mul;
@@ -143,26 +142,8 @@ pub(crate) fn build(
     checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
     checks::mamba_block_size(args, max_model_len)?;
 
-    let max_concurrent_batches = batch::concurrent(args, model, profile)?;
-    let (reserved_batches, counted) = match profile.in_flight {
-        InFlight::OneBatch { .. } => (1, "one batch is reserved, whatever is in flight".to_owned()),
-        InFlight::EveryBatch => (
-            max_concurrent_batches,
-            batch::explain_concurrent(args, model, profile),
-        ),
-    };
-    let max_in_flight_tokens = mul(reserved_batches, max_num_batched_tokens)?;
-    trace.step(
-        Stage::Config,
-        "vllm/config/vllm.py",
-        "VllmConfig.max_in_flight_tokens",
-        || {
-            format!(
-                "{max_in_flight_tokens} tokens are reserved for what is in flight: {reserved_batches} × \
-                 {max_num_batched_tokens} ({counted})"
-            )
-        },
-    );
+    let (max_concurrent_batches, max_in_flight_tokens) =
+        batch::in_flight(args, model, max_num_batched_tokens, profile, trace)?;
 
     Ok(EngineConfig {
         requested_cache_dtype: asked,

@@ -14,7 +14,7 @@ pub(crate) use stages::{LayerRange, Misplaced};
 
 use demand::Demand;
 use groups::Group;
-use pool::Blocks;
+use pool::{Blocks, Held, Sized};
 use slots::Slots;
 use stages::Part;
 
@@ -96,24 +96,6 @@ pub(crate) fn plan(
         .as_ref()
         .map(|sized| {
             let (printed, metric) = pool::capacity(profile, &groups_rows, sized, trace)?;
-            let mut lines =
-                profile
-                    .capacity_log
-                    .lines(printed.tokens, max_model_len, &printed.shown());
-            if profile.capacity_log == CapacityLog::TwoLines {
-                // each worker's, once where they are the same
-                for (part, blocks) in parts.iter().zip(&blocks).skip(1) {
-                    let rows = rows(layers, &part.groups, blocks, &figures, max_model_len)?;
-                    let silent = &mut Trace::silent();
-                    let (printed, _) = pool::capacity(profile, &rows, sized, silent)?;
-                    let log = profile.capacity_log;
-                    for line in log.lines(printed.tokens, max_model_len, &printed.shown()) {
-                        if !lines.contains(&line) {
-                            lines.push(line);
-                        }
-                    }
-                }
-            }
             Ok::<_, Box<Refusal>>(Capacity {
                 num_blocks: sized.num_blocks,
                 allocated_bytes: part.block.allocated_bytes(sized.num_blocks)?,
@@ -122,31 +104,26 @@ pub(crate) fn plan(
                 printed_tokens: printed.tokens,
                 printed_concurrency: printed.shown(),
                 requests: pool::whole_blocks(&groups_rows, sized)?.shown(),
-                log_line: lines.join("\n"),
+                log_line: log_lines(
+                    layers,
+                    (&parts, &blocks),
+                    &figures,
+                    (sized, printed),
+                    profile,
+                )?,
                 tensors: part
                     .block
                     .tensors(layers, &part.groups, sized.num_blocks, profile)?,
             })
         })
         .transpose()?;
-    let stages = if parts.len() > 1 {
-        let widest = blocks.iter().map(|blocks| blocks.bytes_per_block).max();
-        let binding = blocks
-            .iter()
-            .position(|blocks| Some(blocks.bytes_per_block) == widest);
-        let stages = parts.iter().zip(&blocks).enumerate();
-        stages
-            .map(|(number, (part, blocks))| {
-                let fitting = sized
-                    .as_ref()
-                    .and_then(|sized| Some((*sized.fitting.get(number)?, sized.num_blocks)));
-                let binds = binding == Some(number);
-                part.row(layers, blocks, max_model_len, binds, fitting, profile)
-            })
-            .collect::<Result<_, _>>()?
-    } else {
-        Vec::new()
-    };
+    let stages = stage_rows(
+        layers,
+        (&parts, &blocks),
+        sized.as_ref(),
+        max_model_len,
+        profile,
+    )?;
     Ok(Plan {
         max_model_len,
         bytes_per_block: first.bytes_per_block,
@@ -162,6 +139,58 @@ pub(crate) fn plan(
             .find_map(|(number, part)| Some((number, part.misplaced()?))),
         stage_blocks: blocks.iter().map(|blocks| blocks.bytes_per_block).collect(),
     })
+}
+
+/// The lines on capacity: through 0.27 each worker's, once where they are the same.
+fn log_lines(
+    layers: &Layers,
+    (parts, blocks): (&[Part], &[Blocks]),
+    figures: &Figures,
+    (sized, first): (&Sized, Held),
+    profile: &Profile,
+) -> Result<String, Box<Refusal>> {
+    let log = profile.capacity_log;
+    let lines_of = |held: Held| log.lines(held.tokens, sized.max_model_len, &held.shown());
+    let mut lines = lines_of(first);
+    let others = match log {
+        CapacityLog::TwoLines => parts.len().saturating_sub(1),
+        CapacityLog::OneLine => 0,
+    };
+    for (part, blocks) in parts.iter().zip(blocks).skip(1).take(others) {
+        let rows = rows(layers, &part.groups, blocks, figures, sized.max_model_len)?;
+        let (printed, _) = pool::capacity(profile, &rows, sized, &mut Trace::silent())?;
+        for line in lines_of(printed) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    Ok(lines.join("\n"))
+}
+
+/// The stages, where there are several.
+fn stage_rows(
+    layers: &Layers,
+    (parts, blocks): (&[Part], &[Blocks]),
+    sized: Option<&Sized>,
+    max_model_len: u64,
+    profile: &Profile,
+) -> Result<Vec<StageRow>, Box<Refusal>> {
+    if parts.len() == 1 {
+        return Ok(Vec::new());
+    }
+    let widest = blocks.iter().map(|blocks| blocks.bytes_per_block).max();
+    let mut stages = blocks.iter();
+    let binding = stages.position(|blocks| Some(blocks.bytes_per_block) == widest);
+    let stages = parts.iter().zip(blocks).enumerate();
+    stages
+        .map(|(number, (part, blocks))| {
+            let fitting =
+                sized.and_then(|sized| Some((*sized.fitting.get(number)?, sized.num_blocks)));
+            let binds = binding == Some(number);
+            part.row(layers, blocks, max_model_len, binds, fitting, profile)
+        })
+        .collect()
 }
 
 /// Each stage's part of the groups, and its block.

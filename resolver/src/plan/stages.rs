@@ -43,10 +43,11 @@ pub(super) fn no_blocks(groups: &[Group], profile: &Profile) -> Box<Refusal> {
     let raise = |message: &str| Refusal::raised(Stage::Plan, "AssertionError", message);
     let several = groups.iter().any(|group| group.merged.is_some());
     match profile.block_rule {
-        BlockRule::SideBySide => Box::new(Refusal::ZeroDivision),
         BlockRule::Slots(_) if several => raise("group_size must be greater than 0"),
         BlockRule::Slots(SlotRule::ByOffset) => raise(""),
-        BlockRule::Slots(SlotRule::ByPageSize) => Box::new(Refusal::ZeroDivision),
+        BlockRule::SideBySide | BlockRule::Slots(SlotRule::ByPageSize) => {
+            Box::new(Refusal::ZeroDivision)
+        }
         // Python's words for an empty `max` depend on its version
         BlockRule::Slots(SlotRule::LayerTuples) => Refusal::not_modelled(
             "a stage without layers that have a cache is not modelled on this release",
