@@ -183,7 +183,16 @@ fn for_states(
     if context.common.use_mla {
         granule = granule.max(MLA_HYBRID_TOKENS);
     }
-    if context.config.enable_prefix_caching && context.profile.state_block_suits_prefill {
+    // prefill chunks are those of the layers that the stage has
+    let layers = &context.decoder.layers;
+    let has_states = layers.iter().any(|layer| match layer.kind {
+        LayerKind::Linear(_) => true,
+        LayerKind::Attention(_) | LayerKind::Mla { .. } => false,
+    });
+    if context.config.enable_prefix_caching
+        && context.profile.state_block_suits_prefill
+        && has_states
+    {
         let chunk = match linear.kernel {
             LinearKernel::Gdn => GDN_CHUNK_TOKENS,
             LinearKernel::Kda => KDA_CHUNK_TOKENS,
