@@ -203,6 +203,7 @@ impl Asked {
         Request {
             release: self.release,
             hf_config: self.config.value.clone(),
+            draft_config: None,
             gpu: gpu.gpu(),
             args,
             env: Environment {

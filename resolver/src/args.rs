@@ -35,6 +35,10 @@ pub struct EngineArgs {
     pub mamba_cache_mode: Option<String>,
     pub disable_sliding_window: Option<bool>,
     pub trust_remote_code: Option<bool>,
+    /// `--speculative-config`, its JSON.
+    pub speculative_config: Option<Value>,
+    /// `--spec-method`, `--spec-model` and `--spec-tokens`, by what follows the dash.
+    pub spec_flags: Vec<(&'static str, Value)>,
     /// Flags that were passed and have no rule here, by name.
     pub unmodelled: Vec<String>,
     /// Values that are not of their flag's type, for vLLM's own message.
@@ -222,12 +226,33 @@ impl EngineArgs {
         }
     }
 
+    /// The drafter that is named, by path or by repository.
+    pub fn draft_model(&self) -> Option<&str> {
+        let config = self.speculative_config.as_ref();
+        let short = self.spec_flags.iter().find(|(name, _)| *name == "model");
+        config
+            .and_then(|config| config.get_set("model"))
+            .or(short.map(|(_, value)| value))
+            .and_then(Value::as_str)
+    }
+
     /// Sets a flag by name. One without a rule is remembered and refused by
     /// name, unless its value is what vLLM does anyway or it cannot touch the
     /// KV cache.
     pub fn set_by_name(&mut self, name: &str, value: &Value) -> Result<(), FlagError> {
         if let Ok(flag) = name.parse() {
             return self.set(flag, value);
+        }
+        if name == SPECULATIVE_CONFIG {
+            self.speculative_config = (*value != Value::Null).then(|| value.clone());
+            return Ok(());
+        }
+        if let Some((_, key)) = SPEC_FLAGS.iter().find(|(flag, _)| *flag == name) {
+            self.spec_flags.retain(|(known, _)| known != key);
+            if *value != Value::Null {
+                self.spec_flags.push((key, value.clone()));
+            }
+            return Ok(());
         }
         let untouched = *value == Value::Null
             || UNTOUCHING_FLAGS.contains(&name)
@@ -240,6 +265,16 @@ impl EngineArgs {
         Ok(())
     }
 }
+
+/// The flag that describes a drafter.
+pub const SPECULATIVE_CONFIG: &str = "speculative_config";
+
+/// Its parts that are flags of their own.
+const SPEC_FLAGS: [(&str, &str); 3] = [
+    ("spec_method", "method"),
+    ("spec_model", "model"),
+    ("spec_tokens", "tokens"),
+];
 
 /// Flags of `EngineArgs` that no decision about the KV cache looks at.
 const UNTOUCHING_FLAGS: [&str; 15] = [
@@ -346,7 +381,7 @@ mod tests {
     #[test]
     fn flags_without_a_rule_are_remembered() {
         let mut args = EngineArgs::default();
-        args.set_by_name("speculative_config", &Value::Object(vec![]))
+        args.set_by_name("lora_modules", &Value::Object(vec![]))
             .unwrap();
         args.set_by_name("prefill_context_parallel_size", &Value::Integer(1))
             .unwrap();
@@ -355,7 +390,7 @@ mod tests {
         args.set_by_name("seed", &Value::Integer(7)).unwrap();
         assert_eq!(
             args.unmodelled,
-            ["speculative_config", "prefill_context_parallel_size"]
+            ["lora_modules", "prefill_context_parallel_size"]
         );
     }
 }

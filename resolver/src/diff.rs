@@ -457,6 +457,7 @@ mod tests {
         Request {
             release: Release::LATEST,
             hf_config: config,
+            draft_config: None,
             gpu: find_gpu("h200").unwrap().gpu(),
             args: crate::EngineArgs {
                 tensor_parallel_size: Some(8),

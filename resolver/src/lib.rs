@@ -27,6 +27,7 @@ pub mod request;
 pub mod resolution;
 mod resolve;
 pub mod spec;
+pub mod speculation;
 pub mod trace;
 pub mod units;
 pub mod value;

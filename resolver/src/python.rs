@@ -59,6 +59,11 @@ impl TypeProblem {
         message: "Input should be a valid list",
         code: "list_type",
     };
+    /// Anything that is no string, for a `str` field.
+    pub(crate) const NOT_A_STRING: Self = Self {
+        message: "Input should be a valid string",
+        code: "string_type",
+    };
 }
 
 /// `int(text)` of ASCII text: blanks around, a sign, underscores between digits.
@@ -181,7 +186,7 @@ fn scalar_repr(value: &Value) -> (String, &'static str) {
 }
 
 /// A bound of a pydantic field.
-#[derive(Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Bound {
     /// `Field(gt=…)`
     GreaterThan(i64),
@@ -192,6 +197,15 @@ pub(crate) enum Bound {
 }
 
 impl Bound {
+    /// Whether the number keeps to it.
+    pub(crate) fn allows(self, number: i128) -> bool {
+        match self {
+            Self::GreaterThan(limit) => number > i128::from(limit),
+            Self::AtLeast(limit) => number >= i128::from(limit),
+            Self::AtMost(limit) => number <= i128::from(limit),
+        }
+    }
+
     const fn parts(self) -> (&'static str, &'static str, i64) {
         match self {
             Self::GreaterThan(n) => ("greater than", "greater_than", n),
@@ -278,6 +292,16 @@ impl FieldErrors {
             &format!("{field}.is-instance[{class}]"),
             &format!("Input should be an instance of {class}"),
             "is_instance_of",
+            value,
+        );
+    }
+
+    /// Notes that there is no such field.
+    pub(crate) fn unexpected(&mut self, field: &str, value: &Value) {
+        self.block(
+            field,
+            "Unexpected keyword argument",
+            "unexpected_keyword_argument",
             value,
         );
     }

@@ -48,6 +48,9 @@ pub struct Request {
     pub release: Release,
     /// The model's config.json.
     pub hf_config: Value,
+    /// The config.json of the drafter that `--speculative-config` names, if it is
+    /// none of the target's.
+    pub draft_config: Option<Value>,
     /// The GPU of each rank.
     pub gpu: Gpu,
     /// What the user passes.

@@ -89,6 +89,9 @@ pub struct LayerRow {
     pub count: usize,
     /// The first such layer's name in the model.
     pub first: String,
+    /// Whether they are the drafter's, where the release tells them apart.
+    #[serde(skip_serializing_if = "is_false")]
+    pub is_draft: bool,
     /// What these layers store.
     pub role: LayerRole,
     /// vLLM's class.
@@ -123,6 +126,11 @@ pub struct LayerRow {
     pub attention_chunk_size: Option<u64>,
     /// Page alignment in bytes.
     pub alignment: Option<u64>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // as serde asks
+const fn is_false(flag: &bool) -> bool {
+    !*flag
 }
 
 /// Layers of one spec in a group.
@@ -194,6 +202,9 @@ pub struct TensorRun {
     pub name_prefix: &'static str,
     /// What follows it.
     pub name_suffix: &'static str,
+    /// Names of the layers after these, where they are built otherwise: a drafter's.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub other_names: Vec<String>,
     /// Bytes from the start of the allocation to the first page.
     pub offset: u64,
     /// Bytes from one layer's page to the next layer's.
@@ -430,9 +441,13 @@ impl Resolution {
 impl TensorRun {
     fn place(&self, placements: &mut Vec<LayerPlacement>) {
         let mut offset = self.offset;
-        for index in &self.layer_indices {
+        let numbered = self
+            .layer_indices
+            .iter()
+            .map(|index| format!("{}.{index}.{}", self.name_prefix, self.name_suffix));
+        for name in numbered.chain(self.other_names.iter().cloned()) {
             placements.push(LayerPlacement {
-                name: format!("{}.{index}.{}", self.name_prefix, self.name_suffix),
+                name,
                 group: self.group,
                 allocation: 0,
                 offset,

@@ -1,9 +1,11 @@
 //! The pipeline: one direction, each step a pure function.
 
 mod deepseek_v4;
+mod rows;
 mod stages;
 
 use deepseek_v4::deepseek_v4;
+use rows::layer_rows;
 
 use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
@@ -14,9 +16,9 @@ use crate::model::{Common, Decoder, Kind, Model, ModelError};
 use crate::plan::{self, LayerRange};
 use crate::release::{InFlight, MambaMode};
 use crate::request::Request;
-use crate::resolution::{LayerRow, Note, Resolution, SlotBytes};
+use crate::resolution::{Note, Resolution, SlotBytes};
+use crate::spec;
 use crate::spec::decoder::{Built, Context};
-use crate::spec::{self, Layers};
 use crate::trace::Trace;
 use crate::{advice, notes};
 
@@ -71,12 +73,25 @@ fn run(
     config::own_code(&request.args, &model.common)?;
     let arch = arch(request)?;
     let config = config::build(request, &model, trace)?;
+    drafter_on_stages(request, &config)?;
     match &model.kind {
         Kind::DeepseekV4(facts) => {
             deepseek_v4(request, &model.common, facts, &config, arch, notes, trace)
         }
         Kind::Decoder(facts) => decoder(request, &model.common, facts, &config, arch, notes, trace),
     }
+}
+
+/// A drafter runs on the last stage, and shares out layers of its own by the same
+/// partition.
+fn drafter_on_stages(request: &Request, config: &EngineConfig) -> Result<(), Box<Refusal>> {
+    let has_stages = config.pipeline_parallel_size > 1 || request.env.pp_layer_partition.is_some();
+    if config.speculation.is_none() || !has_stages {
+        return Ok(());
+    }
+    Err(Refusal::not_modelled(
+        "speculative_config with several pipeline stages or VLLM_PP_LAYER_PARTITION is not modelled",
+    ))
 }
 
 fn decoder(
@@ -128,6 +143,8 @@ fn decoder(
         target: profile.on(arch),
         capability: request.gpu.capability,
         profile,
+        drafts_for: None,
+        non_causal: false,
     };
     spec::decoder::before_layers(&context)?;
     let ranges = stages::ranges(
@@ -229,9 +246,9 @@ fn plan(
 ) -> Result<Resolution, Box<Refusal>> {
     let layouts: Vec<_> = built.iter().map(|stage| stage.layouts.clone()).collect();
     let mut built = stages::join(built)?;
-    let rows = layer_rows(&built.layers)?;
     let requested_layout = request.env.kv_cache_layout.as_deref();
     let profile = request.release.profile();
+    let rows = layer_rows(&built.layers, profile.drafting.marks_layers)?;
     let layout = if profile.has_layouts {
         stages::agree(&layouts)?;
         let candidates = layout::compact(built.layouts, &built.layers)?;
@@ -239,7 +256,7 @@ fn plan(
     } else {
         None
     };
-    let plan = plan::plan(
+    let mut plan = plan::plan(
         &mut built.layers,
         ranges,
         layout,
@@ -248,10 +265,23 @@ fn plan(
         pool_bytes(request),
         trace,
     )?;
+    let tensors = plan
+        .capacity
+        .as_mut()
+        .map(|capacity| &mut capacity.tensors[..]);
+    rows.rename(&mut plan.groups, tensors.unwrap_or_default());
+    for stage in &mut plan.stages {
+        rows.rename(&mut [], &mut stage.tensors);
+    }
     let mut worker_refuses = false;
     for (range, bytes_per_block) in ranges.iter().zip(&plan.stage_blocks) {
+        let of_stage = if ranges.len() == 1 {
+            built.layers.clone()
+        } else {
+            built.layers.of_stage(range)
+        };
         worker_refuses |= spec::decoder::worker_concerns(
-            &built.layers.of_stage(range),
+            &of_stage,
             &built.spec_backends,
             profile.on(arch),
             layout,
@@ -301,6 +331,7 @@ fn plan(
         fixed_bytes_per_request: plan.fixed_bytes_per_request,
         request_bytes: plan.request_bytes,
         slot_bytes: rows
+            .rows
             .iter()
             .map(|row| SlotBytes {
                 role: row.role,
@@ -308,7 +339,7 @@ fn plan(
                 tokens_per_state: row.tokens_per_state,
             })
             .collect(),
-        layers: rows,
+        layers: rows.rows,
         groups: plan.groups,
         available_memory: pool_bytes(request),
         capacity: plan.capacity,
@@ -328,6 +359,18 @@ fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
             Stage::Config,
             "TypeError",
             format!("EngineArgs.__init__() got an unexpected keyword argument '{flag}'"),
+        ));
+    }
+    let has_short = request
+        .release
+        .profile()
+        .engine_args
+        .contains(&"spec_method".to_owned());
+    if let (Some((flag, _)), false) = (request.args.spec_flags.first(), has_short) {
+        return Err(Refusal::raised(
+            Stage::Config,
+            "TypeError",
+            format!("EngineArgs.__init__() got an unexpected keyword argument 'spec_{flag}'"),
         ));
     }
     if let Some(flag) = flags.first() {
@@ -360,38 +403,4 @@ fn pool_bytes(request: &Request) -> Option<u64> {
             .filter(|bytes| *bytes != 0)?;
         Some(u64::try_from(pinned).unwrap_or(0))
     })
-}
-
-/// The specs as an answer has them.
-fn layer_rows(layers: &Layers) -> Result<Vec<LayerRow>, Box<Refusal>> {
-    layers
-        .specs
-        .iter()
-        .enumerate()
-        .map(|(index, spec)| {
-            let mut members = layers.list.iter().filter(|layer| layer.spec == index);
-            let first = members.next().copied();
-            Ok(LayerRow {
-                count: members.count() + usize::from(first.is_some()),
-                first: first.map(|layer| layers.name(layer)).unwrap_or_default(),
-                role: spec.role,
-                kind: spec.kind,
-                block_size: spec.block_size,
-                page_size_bytes: spec.page_size_bytes()?,
-                unpadded_page_size_bytes: spec.unpadded_page_size_bytes()?,
-                tokens_per_state: spec.tokens_per_state,
-                states_per_page: spec.num_states(),
-                slot_bytes: spec.slot_bytes()?,
-                state_content_bytes: spec.state_content_bytes,
-                head_size: spec.head_size,
-                head_size_v: spec.head_size_v,
-                num_kv_heads: spec.num_kv_heads,
-                dtype: spec.dtype,
-                kv_quant_mode: spec.kv_quant_mode,
-                sliding_window: spec.sliding_window,
-                attention_chunk_size: spec.attention_chunk_size,
-                alignment: spec.alignment,
-            })
-        })
-        .collect()
 }

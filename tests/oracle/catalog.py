@@ -30,6 +30,7 @@ full_attention_interval linear_num_key_heads linear_num_value_heads linear_key_h
 linear_conv_kernel_dim mamba_ssm_dtype hybrid_override_pattern layers_block_type mamba_num_heads mamba_head_dim
 n_groups ssm_state_size conv_kernel mamba_ssm_cache_dtype linear_attn_config
 original_max_position_embeddings vocab_size intermediate_size first_k_dense_replace n_shared_experts vision_config
+num_nextn_predict_layers mtp_num_hidden_layers mtp_hybrid_override_pattern mtp_layers_block_type n_mtp_layers
 block_configs num_experts moe_num_experts n_routed_experts num_local_experts
 """.split()
 QUANTISATION = ["quant_method", "kv_cache_scheme", "kv_cache_quant_algo", "weight_block_size", "producer",

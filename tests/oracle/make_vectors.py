@@ -8,6 +8,7 @@ A case names its model by id ("deepseek-ai/DeepSeek-V4-Flash", a file of tests/m
 holds "hf_config", and may name its "release" (default 0.33.0, the one installed in the venv; any other is taken from
 RELEASES/v<release>, an unpacked wheel put in PYTHONPATH). Cases are run release by release and compute capability
 by compute capability, one process at a time, and written in their original order as soon as that order allows.
+"draft_hf_config" is the config.json of the drafter that args.speculative_config.model names, where tests/models has none.
 A model whose configuration is code of its own repository (config.json: auto_map) needs that code: --code names a
 folder with a folder of each such model, named as its config.json is, that holds the repository's Python files.
 A vector file is itself a file of cases: its results are asked for anew.
@@ -107,6 +108,16 @@ def reduce_result(result):
     return out
 
 
+def draft_config(options, case):
+    """The config.json of the model that speculative_config names: the case's own, or a file of tests/models."""
+    own = case.pop("draft_hf_config", None)
+    spec = case.get("args", {}).get("speculative_config")
+    if own is not None or not isinstance(spec, dict) or not isinstance(spec.get("model"), str):
+        return own
+    path = os.path.join(options.models, spec["model"].replace("/", "--", 1) + ".json")
+    return json.load(open(path)) if os.path.isfile(path) else None
+
+
 def run(options, release, cases):
     """One oracle process: cases of one release and one compute capability."""
     env = dict(os.environ, LD_LIBRARY_PATH=options.stub)
@@ -141,6 +152,16 @@ def run(options, release, cases):
                     shutil.copy(file, case["model"])
             else:
                 case["hf_config"] = json.load(open(path))
+        draft = draft_config(options, case)
+        if draft is not None:
+            # vLLM recognises some drafters by their name, which therefore ends the path
+            args = case["args"] = dict(case["args"])
+            spec = args["speculative_config"] = dict(args["speculative_config"])
+            folders.append(tempfile.TemporaryDirectory())
+            spec["model"] = os.path.join(folders[-1].name, spec["model"])
+            os.makedirs(spec["model"])
+            with open(os.path.join(spec["model"], "config.json"), "w") as f:
+                json.dump(draft, f)
         lines.append(json.dumps(case))
     command = [os.path.join(options.venv, "bin", "python"), options.oracle]
     # vLLM's log: what stderr holds by the time a case's answer is out belongs to that case.

@@ -257,7 +257,7 @@ class ToMeta(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def init_groups(config, stage):
+def init_groups(config, stage=0):
     import vllm.distributed.parallel_state as state
 
     parallel = config.parallel_config
@@ -298,6 +298,136 @@ def build_model(config, stage=0):
         torch.set_default_dtype(before)
 
 
+# Methods that run no network of their own.
+MODELLESS = ("ngram", "ngram_gpu", "suffix", "custom_class")
+
+
+def load_drafter(config, drafter, target):
+    """Have the worker's own drafter load its model, weights left out."""
+    import vllm.model_executor.model_loader as model_loader
+    from vllm.config import set_current_vllm_config
+    from vllm.model_executor.model_loader.utils import initialize_model
+
+    real_get_model = model_loader.get_model
+
+    def get_model(*, vllm_config, model_config=None, prefix="", **_):
+        model_config = model_config or vllm_config.model_config
+        before = torch.get_default_dtype()
+        torch.set_default_dtype(model_config.dtype)
+        try:
+            return initialize_model(vllm_config, model_config=model_config, prefix=prefix)
+        finally:
+            torch.set_default_dtype(before)
+
+    for module in list(sys.modules.values()):
+        if module.__dict__.get("get_model") is real_get_model:
+            module.get_model = get_model
+    # V2 asks the target for its intermediate states before it loads the drafter, V1 after it
+    v2 = uses_v2_model_runner(config)
+    with set_current_vllm_config(config), torch.device("meta"), ToMeta():
+        if v2:
+            ask_for_states(config, drafter, target)
+        drafter.load_model(target)
+        if not v2:
+            ask_for_states(config, drafter, target)
+
+
+def ask_for_states(config, drafter, target):
+    """What a runner does where the drafter reads the target's intermediate states (`use_aux_hidden_state_outputs`)."""
+    spec = config.speculative_config
+    if uses_v2_model_runner(config):
+        from vllm.v1.worker.gpu.spec_decode.eagle import eagle3_utils as utils
+
+        if hasattr(utils, "requires_aux_hidden_states"):
+            wanted = utils.requires_aux_hidden_states(spec)
+        else:
+            wanted = spec.method in ("eagle3", "dflash", "dspark", "extract_hidden_states")
+        if wanted:
+            utils.set_eagle3_aux_hidden_state_layers(target, spec)
+        return
+    wanted = spec.method in ("eagle3", "dflash", "dspark", "extract_hidden_states")
+    if spec.method == "eagle3":
+        wanted = getattr(drafter, "eagle3_use_aux_hidden_state", True)
+    if not wanted:
+        return
+    from vllm.model_executor.models.interfaces import supports_eagle3
+
+    if not supports_eagle3(target):
+        raise RuntimeError("Model does not support EAGLE3 interface but aux_hidden_state_outputs was requested")
+
+
+def uses_v2_model_runner(config):
+    chosen = getattr(config, "use_v2_model_runner", None)
+    if chosen is None:
+        import vllm.envs as envs
+
+        chosen = getattr(envs, "VLLM_USE_V2_MODEL_RUNNER", False)
+    return bool(chosen)
+
+
+def make_drafter(config, stage=0):
+    """The proposer that this release's worker makes before it loads the target (v1/worker/gpu/model_runner.py or
+    v1/worker/gpu_model_runner.py); None where the method runs no network."""
+    from vllm.config import set_current_vllm_config
+
+    spec = getattr(config, "speculative_config", None)
+    if spec is None or spec.method in MODELLESS:
+        return None
+    init_groups(config, stage)
+    with set_current_vllm_config(config), torch.device("meta"), ToMeta():
+        return proposer(config, torch.device("meta"))
+
+
+def proposer(config, device):
+    if uses_v2_model_runner(config):
+        from vllm.v1.worker.gpu.spec_decode import init_speculator
+
+        try:
+            return init_speculator(config, device, None)
+        except TypeError:
+            return init_speculator(config, device)
+    return make_v1_proposer(config, device)
+
+
+def make_v1_proposer(config, device):
+    import importlib.util
+
+    spec = config.speculative_config
+
+    def find(module, name):
+        if importlib.util.find_spec(f"vllm.v1.spec_decode.{module}") is None:
+            return None
+        return getattr(importlib.import_module(f"vllm.v1.spec_decode.{module}"), name)
+
+    class Runner:
+        """What a proposer looks at of its runner."""
+
+        max_model_len = config.model_config.max_model_len
+        pin_memory = False
+        is_last_pp_rank = True
+        vllm_config = config
+        uses_mrope = False
+        uses_xdrope_dim = 0
+
+        def __getattr__(self, name):
+            return None
+
+    runner = Runner()
+    if spec.method == "draft_model":
+        return find("draft_model", "DraftModelProposer")(vllm_config=config, device=device, runner=runner)
+    if spec.method == "extract_hidden_states":
+        return find("extract_hidden_states", "ExtractHiddenStatesProposer")(vllm_config=config, device=device)
+    if spec.method == "dflash":
+        return find("dflash", "DFlashProposer")(config, device, runner)
+    for test, module, name in (("use_gemma4_mtp", "gemma4", "Gemma4Proposer"),
+                               ("use_step3p5_mtp", "step3p5", "Step3p5MTPProposer")):
+        if hasattr(spec, test) and getattr(spec, test)():
+            return find(module, name)(config, device, runner)
+    if spec.method == "medusa":
+        return find("medusa", "MedusaProposer")(vllm_config=config, device=device)
+    return find("eagle", "EagleProposer")(config, device, runner)
+
+
 def attention_layers(config):
     from vllm.config import get_layers_from_vllm_config
     from vllm.model_executor.layers.attention_layer_base import AttentionLayerBase
@@ -330,6 +460,8 @@ def kv_specs(config):
             continue
         if customize_attention_spec and isinstance(spec, AttentionSpec):
             spec = customize_attention_spec(layer.get_attn_backend(), spec)
+        if getattr(layer, "is_draft_layer", False) and hasattr(spec, "is_draft"):
+            spec = dataclasses.replace(spec, is_draft=True)
         specs[name] = spec
     return specs
 
@@ -356,9 +488,11 @@ def describe(spec):
     return out
 
 
-def parameter_bytes(model):
-    """(bytes of every parameter and buffer of this rank, parameter count)."""
+def parameter_bytes(model, but=None):
+    """(bytes of every parameter and buffer of this rank, parameter count), without those of the model `but`."""
     seen, total, count = set(), 0, 0
+    if but is not None:
+        seen = {id(p) for p in list(but.parameters()) + list(but.buffers())}
     for p in list(model.parameters()) + list(model.buffers()):
         if id(p) in seen:
             continue
@@ -366,6 +500,26 @@ def parameter_bytes(model):
         total += p.numel() * p.element_size()
         count += p.numel()
     return total, count
+
+
+def speculative(config, model, drafter, specs, target_layers):
+    """What the drafter adds: what it was taken for, its layers, its weights, what it makes the scheduler hold back."""
+    spec = config.speculative_config
+    layers = attention_layers(config)
+    out = {"method": spec.method, "num_speculative_tokens": spec.num_speculative_tokens,
+           "num_lookahead_tokens": getattr(config, "num_lookahead_tokens", None),
+           "max_num_scheduled_tokens": getattr(config.scheduler_config, "max_num_scheduled_tokens", None),
+           "max_num_active_seqs": getattr(config.scheduler_config, "max_num_active_seqs", None),
+           "v2_model_runner": uses_v2_model_runner(config),
+           "layers": sorted(n for n in specs if n not in target_layers),
+           "shared_layers": sorted(n for n in layers if n not in target_layers and n not in specs)}
+    if spec.method not in MODELLESS and spec.draft_model_config is not None:
+        out["draft_max_model_len"] = spec.draft_model_config.max_model_len
+        out["architectures"] = list(spec.draft_model_config.architectures or [])
+    drafted = getattr(drafter, "model", None)
+    if isinstance(drafted, torch.nn.Module):
+        out["parameter_bytes"], out["parameter_count"] = parameter_bytes(drafted, but=model)
+    return out
 
 
 class Capture(logging.Handler):
@@ -416,15 +570,21 @@ def run_case(case):
             out["stage"] = "model"
             if stage:
                 own.parallel_config.rank = stage * own.parallel_config.tensor_parallel_size
+            last = own is configs[-1]  # the drafter's
+            drafter = make_drafter(own, stage) if last else None
             built = build_model(own, stage)
-            model = model if stage else built
+            if not stage:
+                weight_bytes, weight_count = parameter_bytes(built)
+            drafts = last and getattr(own, "speculative_config", None)
+            target_layers = set(attention_layers(own)) if drafts else None
+            if drafter is not None:
+                load_drafter(own, drafter, built)
             out["stage"] = "specs"
             if hasattr(current_platform, "update_block_size_for_backend"):
                 current_platform.update_block_size_for_backend(own)
             rank_specs.append(kv_specs(own))
         specs = {name: spec for one in rank_specs for name, spec in one.items()}
         cache, sched = config.cache_config, config.scheduler_config
-        weight_bytes, weight_count = parameter_bytes(model)
         out.update(
             cache_dtype=cache.cache_dtype,
             block_size=cache.block_size,
@@ -440,6 +600,8 @@ def run_case(case):
                              for own in configs for l in attention_layers(own).values()}),
             layers={n: describe(s) for n, s in specs.items()},
         )
+        if target_layers is not None:
+            out["speculative"] = speculative(configs[-1], built, drafter, rank_specs[-1], target_layers)
         out["stage"] = "plan"
         if case.get("available_memory") is not None:
             out.update(plan(configs, rank_specs, int(case["available_memory"])))

@@ -124,7 +124,7 @@ pub fn parse_case(line: &str) -> (Value, Result<Request, CaseError>) {
         Ok(Value::Object(mut entries)) => {
             let mut wrong = None;
             for (key, value) in &mut entries {
-                if settle(value) && key != "hf_config" {
+                if settle(value) && key != "hf_config" && key != "draft_hf_config" {
                     wrong = Some(key.clone());
                 }
             }
@@ -145,11 +145,12 @@ pub fn parse_case(line: &str) -> (Value, Result<Request, CaseError>) {
 }
 
 /// The keys of a case.
-const KEYS: [&str; 9] = [
+const KEYS: [&str; 10] = [
     "id",
     "release",
     "model",
     "hf_config",
+    "draft_hf_config",
     "gpu",
     "args",
     "env",
@@ -176,9 +177,11 @@ fn request(case: &Value) -> Result<Request, CaseError> {
     let usage = usage(case)?;
     let release = release(case)?;
     let hf_config = hf_config(case)?;
+    let draft_config = draft_config(case, &args)?;
     Ok(Request {
         release,
         hf_config,
+        draft_config,
         gpu,
         args,
         env,
@@ -220,6 +223,22 @@ fn hf_config(case: &Value) -> Result<Value, CaseError> {
             other.type_name()
         )),
         (None, None) => malformed("neither model nor hf_config is given"),
+    }
+}
+
+/// The drafter's config.json: the case's own, or the catalog's of the model that
+/// `speculative_config` names. One that is in neither is refused by the rules.
+fn draft_config(case: &Value, args: &EngineArgs) -> Result<Option<Value>, CaseError> {
+    match case.get_set("draft_hf_config") {
+        Some(config @ Value::Object(_)) => Ok(Some(config.clone())),
+        Some(other) => malformed(format!(
+            "draft_hf_config: expected an object, got {}",
+            other.type_name()
+        )),
+        None => match args.draft_model().and_then(find_model) {
+            Some(model) => parse_config(model.config_json).map(Some),
+            None => Ok(None),
+        },
     }
 }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use clap::ArgMatches;
 use kv_cases::{MOST_CONFIG_BYTES, parse_config, result_value};
+use kv_resolver::args::SPECULATIVE_CONFIG;
 use kv_resolver::catalog::{find_gpu, find_model};
 use kv_resolver::{
     ComputeCapability, EngineArgs, Environment, Flag, FlagKind, Gpu, Refusal, Release, Request,
@@ -51,11 +52,13 @@ pub fn request(
         .unwrap_or_default()
         .parse()
         .map_err(|()| "--usage: expected server or llm".to_owned())?;
+    let args = arguments(matches)?;
     let request = Request {
         release,
         hf_config: config(model)?,
+        draft_config: draft_config(&args)?,
         gpu,
-        args: arguments(matches)?,
+        args,
         env: environment(matches)?,
         available_memory: text("pool")
             .map(|size| {
@@ -67,6 +70,17 @@ pub fn request(
         usage,
     };
     Ok((model.to_owned(), request))
+}
+
+/// The drafter's config.json. A name that leads to none is left to the rules,
+/// which may not need one.
+fn draft_config(args: &EngineArgs) -> Result<Option<Value>, String> {
+    match args.draft_model() {
+        Some(model) if find_model(model).is_some() || Path::new(model).exists() => {
+            config(model).map(Some)
+        }
+        Some(_) | None => Ok(None),
+    }
 }
 
 fn config(model: &str) -> Result<Value, String> {
@@ -163,7 +177,13 @@ fn arguments(matches: &ArgMatches) -> Result<EngineArgs, String> {
     }
     for name in unruled() {
         if let Some(text) = matches.get_one::<String>(name) {
-            args.set_by_name(name, &guess(text))
+            let value = if name == SPECULATIVE_CONFIG {
+                parse_config(text)
+                    .map_err(|error| format!("--speculative-config: {}", error.text()))?
+            } else {
+                guess(text)
+            };
+            args.set_by_name(name, &value)
                 .map_err(|error| error.to_string())?;
         }
     }

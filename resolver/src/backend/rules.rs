@@ -30,6 +30,8 @@ pub(crate) struct Rules {
     pub flashmla_sparse_block_follows_spec: bool,
     /// `validate_configuration` asks for decode context parallelism (since 0.30).
     pub checks_dcp: bool,
+    /// Drafters that look ahead have an order of their own on SM100 (since 0.26).
+    pub orders_non_causal: bool,
     /// What `repr(AttentionSelectorConfig)` ends with.
     pub selector_prints: SelectorPrints,
     /// TurboQuant's and UltraQuant's caches count as quantised wherever that is asked of
@@ -128,6 +130,7 @@ pub(crate) const V0_28_0: Rules = Rules {
     kernel_blocks_follow_spec: false,
     flashmla_sparse_block_follows_spec: false,
     checks_dcp: false,
+    orders_non_causal: true,
     selector_prints: SelectorPrints::Pcp,
     packed_spellings_are_quantised: false,
     has_b12x: false,

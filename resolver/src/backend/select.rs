@@ -42,6 +42,8 @@ pub(crate) struct Selection {
     pub use_per_head_quant_scales: bool,
     /// Layers with a window; MLA layers never.
     pub has_sliding_window: bool,
+    /// Drafters whose tokens look at each other.
+    pub use_non_causal: bool,
     /// Under decode context parallelism.
     pub use_dcp: bool,
 }
@@ -135,7 +137,15 @@ pub(super) fn priorities(selection: &Selection, around: &Surroundings) -> &'stat
         heads: around.heads_per_rank,
         head_size: selection.head_size,
     };
-    table::order(asked, around.target())
+    let mut target = around.target();
+    if selection.use_non_causal && !selection.use_mla && target.rules.orders_non_causal {
+        // then SM100 prefers FlashInfer no more, and does as SM120 does
+        target.arch = match target.arch {
+            Arch::Sm100 | Arch::Sm120 => Arch::Sm120,
+            Arch::Sm90 => Arch::Sm90,
+        };
+    }
+    table::order(asked, target)
 }
 
 /// `--attention-backend`: no other is tried.
@@ -235,6 +245,10 @@ fn objections(
         (
             !selection.has_sliding_window || row.does(table::SLIDING_WINDOW),
             "sliding window not supported",
+        ),
+        (
+            !selection.use_non_causal || row.does(table::NON_CAUSAL),
+            "non-causal attention not supported",
         ),
         (
             !(selection.use_dcp && around.rules.checks_dcp) || row.does(table::DCP),

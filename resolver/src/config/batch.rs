@@ -94,21 +94,30 @@ fn is_second_runner(model: &Model, profile: &Profile) -> bool {
 /// Batches in flight: one a stage fills the pipeline, and one more is scheduled
 /// while they run, which the first model runner cannot with several stages.
 /// Mirrors `vllm/config/vllm.py` `VllmConfig.max_concurrent_batches`.
-fn concurrent(args: &EngineArgs, model: &Model, profile: &Profile) -> Result<u64, Box<Refusal>> {
+fn concurrent(
+    args: &EngineArgs,
+    model: &Model,
+    async_scheduling: bool,
+    profile: &Profile,
+) -> Result<u64, Box<Refusal>> {
     let stages = or_one(args.pipeline_parallel_size);
-    let ahead =
-        args.async_scheduling.unwrap_or(true) && (stages == 1 || is_second_runner(model, profile));
+    let ahead = async_scheduling && (stages == 1 || is_second_runner(model, profile));
     add(stages, u64::from(ahead))
 }
 
 /// How that number came about.
-fn explain_concurrent(args: &EngineArgs, model: &Model, profile: &Profile) -> String {
+fn explain_concurrent(
+    args: &EngineArgs,
+    model: &Model,
+    async_scheduling: bool,
+    profile: &Profile,
+) -> String {
     let stages = or_one(args.pipeline_parallel_size);
-    let switch = match (args.async_scheduling, stages) {
-        (Some(false), _) => "async scheduling off",
-        (_, 1) => "async scheduling on",
-        _ if is_second_runner(model, profile) => "async scheduling on",
-        _ => "async scheduling on, but model runner V1 does not overlap it with stages",
+    let switch = match (async_scheduling, stages) {
+        (false, _) => "async scheduling off",
+        (true, 1) => "async scheduling on",
+        (true, _) if is_second_runner(model, profile) => "async scheduling on",
+        (true, _) => "async scheduling on, but model runner V1 does not overlap it with stages",
     };
     if stages == 1 {
         switch.to_owned()
@@ -122,14 +131,17 @@ fn explain_concurrent(args: &EngineArgs, model: &Model, profile: &Profile) -> St
 pub(super) fn in_flight(
     args: &EngineArgs,
     model: &Model,
-    max_num_batched_tokens: u64,
+    (async_scheduling, max_num_batched_tokens): (bool, u64),
     profile: &Profile,
     trace: &mut Trace,
 ) -> Result<(u64, u64), Box<Refusal>> {
-    let batches = concurrent(args, model, profile)?;
+    let batches = concurrent(args, model, async_scheduling, profile)?;
     let (reserved, counted) = match profile.in_flight {
         InFlight::OneBatch { .. } => (1, "one batch is reserved, whatever is in flight".to_owned()),
-        InFlight::EveryBatch => (batches, explain_concurrent(args, model, profile)),
+        InFlight::EveryBatch => (
+            batches,
+            explain_concurrent(args, model, async_scheduling, profile),
+        ),
     };
     let tokens = mul(reserved, max_num_batched_tokens)?;
     trace.step(

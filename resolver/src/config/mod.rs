@@ -5,7 +5,8 @@
 mod architectures;
 mod batch;
 mod checks;
-mod length;
+mod drafting;
+pub(crate) mod length;
 mod parallel;
 
 pub(crate) use architectures::unknown_architecture;
@@ -20,6 +21,7 @@ use crate::gpu::Arch;
 use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
 use crate::model::{AutoCacheDtype, Kind, Model};
 use crate::request::Request;
+use crate::speculation::{self, Speculation};
 use crate::trace::Trace;
 use crate::units::mul;
 
@@ -77,6 +79,8 @@ pub struct EngineConfig {
     pub disable_sliding_window: bool,
     /// Tokens in a block of states, if the user says so.
     pub mamba_block_size: Option<i64>,
+    /// The drafter.
+    pub speculation: Option<Speculation>,
 }
 
 /// Runs vLLM's checks in its order and fills in what the user leaves open.
@@ -119,6 +123,12 @@ pub(crate) fn build(
     packed_hybrid(cache_dtype, model)?;
     checks::skipped_numbers(args, cache_dtype, profile)?;
     parallel::parallel(args, profile)?;
+    let target = speculation::Target {
+        model,
+        max_model_len,
+        tensor_parallel_size: or_one(args.tensor_parallel_size),
+    };
+    let speculation = speculation::settle(request, &target)?;
     let batch = batch::limits(request, max_model_len);
     let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch)?;
     trace.step(
@@ -139,11 +149,24 @@ pub(crate) fn build(
     parallel::heads(args, model, profile)?;
     checks::activation_scheme(&model.common, profile)?;
     checks::quantised_dtype(dtype, model)?;
+    let max_model_len = drafting::length(max_model_len, speculation.as_ref(), trace);
+    let async_scheduling = drafting::async_scheduling(args, speculation.as_ref(), profile)?;
+    drafting::slots(
+        (max_num_batched_tokens, max_num_seqs),
+        speculation.as_ref(),
+        profile,
+        trace,
+    )?;
     checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
     checks::mamba_block_size(args, max_model_len)?;
 
-    let (max_concurrent_batches, max_in_flight_tokens) =
-        batch::in_flight(args, model, max_num_batched_tokens, profile, trace)?;
+    let (max_concurrent_batches, max_in_flight_tokens) = batch::in_flight(
+        args,
+        model,
+        (async_scheduling, max_num_batched_tokens),
+        profile,
+        trace,
+    )?;
 
     Ok(EngineConfig {
         requested_cache_dtype: asked,
@@ -172,6 +195,7 @@ pub(crate) fn build(
         recurrent_dtype: StateDtype::asked(args.mamba_ssm_cache_dtype.as_deref()),
         disable_sliding_window: args.disable_sliding_window.unwrap_or(false),
         mamba_block_size: args.mamba_block_size,
+        speculation,
     })
 }
 

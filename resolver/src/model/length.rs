@@ -26,6 +26,9 @@ pub struct Length {
     pub by_default: Option<u64>,
     /// The original length times the factor, under YaRN.
     pub by_yarn: Option<u64>,
+    /// Whether a longer one would but lengthen a table of RoPE's, so that a
+    /// drafter may be served past its own.
+    pub is_only_a_table: bool,
 }
 
 /// A length as vLLM derives it.
@@ -130,6 +133,18 @@ pub(super) fn length(text: &Value) -> Result<Length, ModelError> {
         model_max_length,
         by_default,
         by_yarn: by_yarn(&ropes)?,
+        // `vllm/config/speculative.py` `_CACHE_ONLY_ROPE_TYPES`
+        is_only_a_table: ropes.iter().all(|rope| {
+            let kinds = [
+                "default",
+                "mrope",
+                "linear",
+                "llama3",
+                "ntk",
+                "proportional",
+            ];
+            kinds.contains(&kind(rope))
+        }),
     })
 }
 

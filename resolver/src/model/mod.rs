@@ -4,6 +4,7 @@ pub mod common;
 pub mod decoder;
 pub mod deepseek_v4;
 mod describe;
+pub mod draft;
 mod families;
 mod fields;
 pub mod length;

@@ -51,7 +51,10 @@ impl Demand {
             SpecKind::SlidingWindow | SpecKind::SlidingWindowMla => Self::Window {
                 block_size,
                 reach: add(
-                    spec.sliding_window.unwrap_or(1).saturating_sub(1),
+                    add(
+                        spec.sliding_window.unwrap_or(1).saturating_sub(1),
+                        spec.extra_retained_tokens,
+                    )?,
                     max_in_flight_tokens,
                 )?,
             },

@@ -56,6 +56,12 @@ pub(crate) fn plan(
     pool_bytes: Option<u64>,
     trace: &mut Trace,
 ) -> Result<Plan, Box<Refusal>> {
+    if let Some(speculation) = &config.speculation {
+        // `get_global_kv_cache_groups`
+        for spec in layers.specs.iter_mut().filter(|spec| spec.kind.is_window()) {
+            spec.extra_retained_tokens = speculation.extra_retained_tokens;
+        }
+    }
     let groups = groups::split(layers, layout, config, profile, trace)?;
     let layers = &*layers;
     let demands = demands(layers, &groups, config)?;

@@ -110,14 +110,23 @@ pub(super) fn tensors(
                 }
                 KvCacheLayout::Lhbnc => (mul(page, num_blocks)?, row_bytes),
             };
-            let first = of_spec.first();
+            let (prefix, suffix) = of_spec
+                .first()
+                .map_or(("", ""), |layer| (layer.prefix, layer.suffix));
+            // a drafter's layers come after the target's
+            let alike = of_spec
+                .iter()
+                .take_while(|layer| (layer.prefix, layer.suffix) == (prefix, suffix));
+            let alike: Vec<u32> = alike.map(|layer| layer.index).collect();
+            let others = of_spec.iter().skip(alike.len());
             rows.push(TensorRun {
                 group,
                 layer: *spec,
                 layers: of_spec.len(),
-                layer_indices: of_spec.iter().map(|layer| layer.index).collect(),
-                name_prefix: layers.prefix,
-                name_suffix: first.map_or("", |layer| layer.suffix),
+                other_names: others.map(|layer| layers.name(*layer)).collect(),
+                layer_indices: alike,
+                name_prefix: prefix,
+                name_suffix: suffix,
                 offset,
                 layer_stride,
                 block_stride,

@@ -10,6 +10,19 @@ impl ReleaseBit {
     }
 }
 
+/// Every release.
+pub(crate) const ALL: u16 = 0x3fff;
+
+/// The release of the bit and all after it.
+pub(crate) const fn from(bit: u32) -> u16 {
+    ALL & (u16::MAX << bit)
+}
+
+/// The release of the bit alone.
+pub(crate) const fn only(bit: u32) -> u16 {
+    1 << bit
+}
+
 /// The `N` items that the release has, in the list's order.
 pub(crate) const fn pick<T: Copy, const N: usize>(
     list: &[(T, u16)],

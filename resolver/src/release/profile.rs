@@ -8,6 +8,7 @@ use crate::error::{MemoryTexts, PackedAssertion};
 use crate::gpu::Arch;
 use crate::units::thousands;
 
+use super::drafting::Drafting;
 use super::engine_args::FlagNames;
 
 /// The behaviours of a release. Each names the version that brought it.
@@ -23,6 +24,8 @@ pub struct Profile {
     pub attention_backends: &'static [AttentionBackend],
     /// What its attention backends say, where that differs between releases.
     pub(crate) backend_rules: &'static Rules,
+    /// What it does with drafters.
+    pub(crate) drafting: &'static Drafting,
     /// Where the code lies that the trace names.
     pub files: Files,
 

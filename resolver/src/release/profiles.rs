@@ -5,7 +5,7 @@ use super::profile::{
     ModelRunner, PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype, V4Classes, V4Heads,
     WindowBlock,
 };
-use super::tables;
+use super::{drafting, tables};
 use crate::backend::{registry, rules};
 use crate::error::{MemoryTexts, PackedAssertion};
 
@@ -16,6 +16,7 @@ macro_rules! listed {
             engine_args: tables::$release.engine_args,
             cache_dtypes: tables::$release.cache_dtypes,
             attention_backends: registry::$release,
+            drafting: &drafting::$release,
             $($field: $value,)*
             ..$rest
         }
@@ -28,6 +29,7 @@ pub(super) const V0_33_0: Profile = Profile {
     cache_dtypes: tables::V0_33_0.cache_dtypes,
     attention_backends: registry::V0_33_0,
     backend_rules: &rules::V0_33_0,
+    drafting: &drafting::V0_33_0,
     files: Files {
         planner: "vllm/v1/core/kv_cache_planning.py",
         v4_model: "vllm/models/deepseek_v4/nvidia/model.py",

@@ -1,5 +1,7 @@
 //! DeepSeek V4's way through the pipeline.
 
+mod draft;
+
 use super::{plan, stages};
 use crate::backend::block_size::aligned_is_not_supported;
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
@@ -15,7 +17,7 @@ use crate::notes;
 use crate::release::Profile;
 use crate::request::Request;
 use crate::resolution::{Note, Resolution};
-use crate::spec::decoder::Built;
+use crate::spec::decoder::{self as drafter, Built};
 use crate::spec::deepseek_v4 as dsv4_spec;
 use crate::trace::Trace;
 use crate::units::mul;
@@ -38,6 +40,7 @@ pub(super) fn deepseek_v4(
         trace,
     )?;
     let capability = request.gpu.capability;
+    drafter::before_target(config)?;
     let implementation =
         dsv4_backend::select(config, model, arch, capability, profile, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
@@ -45,6 +48,19 @@ pub(super) fn deepseek_v4(
         shared_experts(request, common, config, model)?;
     }
     expert_width(config, model)?;
+    let drafted = draft::build(
+        model,
+        &draft::Built {
+            config,
+            arch,
+            capability,
+            implementation,
+            resolved,
+        },
+        profile,
+        notes,
+        trace,
+    )?;
     let mut built = Vec::with_capacity(ranges.len());
     for range in &ranges {
         let stage = model.stage(range);
@@ -55,13 +71,29 @@ pub(super) fn deepseek_v4(
             silent
         };
         let block_size = block_size(config, &stage, implementation, resolved, profile, trace)?;
-        let layers = dsv4_spec::layers(&stage, range.start, resolved, block_size, profile, trace)?;
+        let mut layers =
+            dsv4_spec::layers(&stage, range.start, resolved, block_size, profile, trace)?;
         let mut backends = vec![
             "CompressorBackend",
             "DEEPSEEK_SPARSE_SWA",
             "DEEPSEEK_V4_INDEXER",
             implementation.backend(profile),
         ];
+        let mut concerns = !implementation.declares(capability);
+        // a drafter is not modelled beside several stages
+        if let Some(drafted) = &drafted {
+            layers.append(&dsv4_spec::windows(
+                model,
+                drafted.resolved,
+                (drafted.first, drafted.count),
+                profile,
+            )?);
+            let backend = drafted.implementation.backend(profile);
+            if !backends.contains(&backend) {
+                backends.push(backend);
+            }
+            concerns |= !drafted.implementation.declares(capability);
+        }
         backends.sort_unstable();
         // the indexers alone declare layouts
         let layouts = if stage.layers.contains(&Compression::C4) {
@@ -75,7 +107,7 @@ pub(super) fn deepseek_v4(
             layouts: layouts.to_vec(),
             cache_dtype: resolved.cache_dtype,
             block_size,
-            concerns: !implementation.declares(capability),
+            concerns,
             spec_backends: Vec::new(),
         });
     }

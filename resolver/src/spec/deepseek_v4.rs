@@ -205,6 +205,22 @@ pub(crate) fn layers(
     Ok(layers)
 }
 
+/// Layers that keep a window alone, as a drafter's do: their numbers are past the
+/// target's, so vLLM compresses nothing of them.
+pub(crate) fn windows(
+    model: &DeepseekV4,
+    resolved: ResolvedDtype,
+    (first, count): (u32, u32),
+    profile: &Profile,
+) -> Result<Layers, Box<Refusal>> {
+    let window = Shapes::new(model, resolved, BLOCK_SIZE, profile)?.window;
+    let mut layers = Layers::new("model.layers");
+    for index in first..first.saturating_add(count) {
+        layers.push(index, "attn.swa_cache", window);
+    }
+    Ok(layers)
+}
+
 /// The seven kinds of spec.
 struct Shapes {
     window: LayerSpec,

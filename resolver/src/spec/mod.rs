@@ -2,6 +2,9 @@
 
 pub(crate) mod decoder;
 pub mod deepseek_v4;
+mod role;
+
+pub use role::LayerRole;
 
 use serde::{Serialize, Serializer};
 
@@ -87,99 +90,6 @@ pub struct MambaStates {
     pub blocks_per_request: u64,
 }
 
-/// What a layer of a model stores.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum LayerRole {
-    /// `attention`: K and V of every token.
-    Attention,
-    /// `sliding_window`: K and V of the last tokens.
-    SlidingWindow,
-    /// `chunked_local`: K and V of the current chunk.
-    ChunkedLocal,
-    /// `mla`: one latent vector a token.
-    Mla,
-    /// `linear_state`: what a linear-attention or Mamba layer carries over.
-    LinearState,
-    /// `window`: DeepSeek V4's last tokens, whole.
-    Window,
-    /// `c4`: older tokens, 4 to a state.
-    C4,
-    /// `c128`: older tokens, 128 to a state.
-    C128,
-    /// `indexer`: keys by which tokens or states are chosen.
-    Indexer,
-    /// `c4_state`: what the 4:1 compressor carries over.
-    C4State,
-    /// `c128_state`: what the 128:1 compressor carries over.
-    C128State,
-    /// `indexer_state`: what the indexer's compressor carries over.
-    IndexerState,
-}
-
-impl LayerRole {
-    /// The name in JSON.
-    pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::Attention => "attention",
-            Self::SlidingWindow => "sliding_window",
-            Self::ChunkedLocal => "chunked_local",
-            Self::Mla => "mla",
-            Self::LinearState => "linear_state",
-            Self::Window => "window",
-            Self::C4 => "c4",
-            Self::C128 => "c128",
-            Self::Indexer => "indexer",
-            Self::C4State => "c4_state",
-            Self::C128State => "c128_state",
-            Self::IndexerState => "indexer_state",
-        }
-    }
-
-    /// The name for people.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::Attention => "attention",
-            Self::SlidingWindow => "sliding window",
-            Self::ChunkedLocal => "chunked local",
-            Self::Mla => "MLA",
-            Self::LinearState => "linear states",
-            Self::Window => "window",
-            Self::C4 => "C4",
-            Self::C128 => "C128",
-            Self::Indexer => "indexer",
-            Self::C4State => "C4 states",
-            Self::C128State => "C128 states",
-            Self::IndexerState => "indexer states",
-        }
-    }
-
-    /// What it is, in a sentence.
-    pub const fn describe(self) -> &'static str {
-        match self {
-            Self::Attention => "K and V of every token",
-            Self::SlidingWindow => "K and V of the last tokens only",
-            Self::ChunkedLocal => "K and V of the current chunk only",
-            Self::Mla => "one latent vector for every token, shared by all heads",
-            Self::LinearState => {
-                "the state of a linear-attention or Mamba layer, whatever the length"
-            }
-            Self::Window => "the last tokens, each whole",
-            Self::C4 => "older tokens, 4 compressed into one state",
-            Self::C128 => "older tokens, 128 compressed into one state",
-            Self::Indexer => "keys by which each query picks what it attends to",
-            Self::C4State => "what the C4 compressor carries from token to token",
-            Self::C128State => "what the C128 compressor carries from token to token",
-            Self::IndexerState => "what the indexer's compressor carries from token to token",
-        }
-    }
-}
-
-impl Serialize for LayerRole {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.serialize_str(self.as_str())
-    }
-}
-
 /// The format of a layer's cache, by vLLM's field names.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[allow(missing_docs)] // vLLM's fields; units are in the names
@@ -200,6 +110,8 @@ pub struct LayerSpec {
     pub tokens_per_state: i64,
     /// Window in tokens.
     pub sliding_window: Option<u64>,
+    /// Tokens that a window keeps beside itself, for a chain of draft modules.
+    pub extra_retained_tokens: u64,
     /// Chunk in tokens.
     pub attention_chunk_size: Option<u64>,
     /// Page alignment in bytes.
@@ -239,6 +151,7 @@ impl LayerSpec {
             state_content_bytes: None,
             tokens_per_state: 1,
             sliding_window: None,
+            extra_retained_tokens: 0,
             attention_chunk_size: None,
             alignment: None,
             page_size_padded: None,
@@ -415,6 +328,10 @@ fn one_size(a: Option<u64>, b: Option<u64>) -> Result<Option<u64>, Box<Refusal>>
 /// One layer of the model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Layer {
+    /// What its name begins with: the target's, or the drafter's own.
+    pub prefix: &'static str,
+    /// Whether it is the drafter's.
+    pub is_draft: bool,
     /// Decoder layer it belongs to.
     pub index: u32,
     /// What follows the decoder layer's name in its own.
@@ -426,7 +343,7 @@ pub struct Layer {
 /// Every layer with a cache, in the order of the model, over distinct specs.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Layers {
-    /// What every layer's name begins with, such as `model.layers`.
+    /// What the target's layers' names begin with, such as `model.layers`.
     pub prefix: &'static str,
     /// The distinct specs, in order of first appearance.
     pub specs: Vec<LayerSpec>,
@@ -451,10 +368,23 @@ impl Layers {
             self.specs.len() - 1
         });
         self.list.push(Layer {
+            prefix: self.prefix,
+            is_draft: false,
             index,
             suffix,
             spec,
         });
+    }
+
+    /// Appends a drafter's layers.
+    pub(crate) fn append(&mut self, draft: &Self) {
+        for layer in &draft.list {
+            self.push(layer.index, layer.suffix, *draft.spec(*layer));
+            if let Some(last) = self.list.last_mut() {
+                last.prefix = draft.prefix;
+                last.is_draft = true;
+            }
+        }
     }
 
     /// The layers of these decoder layers, over the same specs.
@@ -475,7 +405,7 @@ impl Layers {
 
     /// The layer's name in the model.
     pub fn name(&self, layer: Layer) -> String {
-        format!("{}.{}.{}", self.prefix, layer.index, layer.suffix)
+        format!("{}.{}.{}", layer.prefix, layer.index, layer.suffix)
     }
 }
 

@@ -24,7 +24,7 @@ const FLASH_ATTENTION: [(&str, &str); 3] = [
 ];
 
 /// Questions with a flag of their own in a row.
-const FLAGS: [(&str, &str); 8] = [
+const FLAGS: [(&str, &str); 9] = [
     ("is_mla", "MLA"),
     ("is_sparse", "SPARSE"),
     ("supports_sink", "SINKS"),
@@ -33,6 +33,7 @@ const FLAGS: [(&str, &str); 8] = [
     ("supports_sliding_window", "SLIDING_WINDOW"),
     ("supports_dcp", "DCP"),
     ("indexes_kv_by_block_stride", "BY_BLOCK_STRIDE"),
+    ("supports_non_causal", "NON_CAUSAL"),
 ];
 
 /// One answer's place: which release, architecture and version of FlashAttention.
@@ -45,8 +46,8 @@ pub fn rows(releases: &[Tables]) -> Fallible<String> {
         "//! What each attention backend answers to every question by itself, and the order in\n\
          //! which they are tried, as vLLM said on every compute capability.\n\n\
          use super::{\n    \
-         AUTOMATIC, BY_BLOCK_STRIDE, DCP, Dtypes, FORCED_2, FORCED_4, MLA, MM_PREFIX, Order,\n    \
-         PER_HEAD_SCALES, Range, Row, SINKS, SLIDING_WINDOW, SPARSE, archs, floats,\n\
+         AUTOMATIC, BY_BLOCK_STRIDE, DCP, Dtypes, FORCED_2, FORCED_4, MLA, MM_PREFIX, NON_CAUSAL,\n    \
+         Order, PER_HEAD_SCALES, Range, Row, SINKS, SLIDING_WINDOW, SPARSE, archs, floats,\n\
          };\n\
          use crate::backend::AttentionBackend as B;\n\
          use crate::backend::kernel_block::KernelBlock::{Exact, MultipleOf};\n\

@@ -73,6 +73,8 @@ pub(super) const SLIDING_WINDOW: u16 = 1 << 5;
 pub(super) const DCP: u16 = 1 << 6;
 /// `indexes_kv_by_block_stride` (through 0.28)
 pub(super) const BY_BLOCK_STRIDE: u16 = 1 << 7;
+/// `supports_non_causal`: drafters that look ahead
+pub(super) const NON_CAUSAL: u16 = 1 << 8;
 
 /// `attention_config.flash_attn_version` is not set.
 const AUTOMATIC: u8 = 1;

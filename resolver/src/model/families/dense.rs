@@ -39,6 +39,15 @@ impl Defaults {
         }
     }
 
+    /// K and V, to every token.
+    pub(in crate::model) fn attention(self, config: &Value) -> Result<Attention, ModelError> {
+        Ok(Attention::full(
+            self.kv_heads(config)?,
+            HeadSharing::Asserted,
+            self.head_dim(config)?,
+        ))
+    }
+
     fn kv_heads(self, config: &Value) -> Result<u64, ModelError> {
         match (config.get("num_key_value_heads"), self.kv_heads) {
             (None, Some(heads)) => Ok(heads),
@@ -61,11 +70,7 @@ pub(in crate::model) fn decoder(
     defaults: Defaults,
 ) -> Result<Decoder, ModelError> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
-    let mut attention = Attention::full(
-        defaults.kv_heads(config)?,
-        HeadSharing::Asserted,
-        defaults.head_dim(config)?,
-    );
+    let mut attention = defaults.attention(config)?;
     attention.window = window(config, defaults.window)?;
     Ok(plain(
         prefix,
@@ -80,7 +85,7 @@ pub(in crate::model) fn decoder(
 }
 
 /// A decoder without MLA.
-pub(super) fn plain(prefix: &'static str, layers: Vec<DecoderLayer>) -> Decoder {
+pub(in crate::model) fn plain(prefix: &'static str, layers: Vec<DecoderLayer>) -> Decoder {
     Decoder {
         prefix,
         layers,

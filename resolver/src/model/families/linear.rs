@@ -22,7 +22,7 @@ fn state_dtype(config: &Value, field: &'static str) -> Result<Option<u64>, Model
     }
 }
 
-fn attention(config: &Value) -> Result<Attention, ModelError> {
+pub(in crate::model) fn attention(config: &Value) -> Result<Attention, ModelError> {
     Ok(Attention::full(
         kv_heads(config)?,
         HeadSharing::Asserted,
@@ -103,8 +103,7 @@ pub(in crate::model) fn nemotron_h(config: &Value) -> Result<Decoder, ModelError
         },
         groups: Some((groups, 2 * state)),
     };
-    let head_dim = integer_or(config, "head_dim", 1, MOST_WIDTH, 128)?;
-    let attention = Attention::full(kv_heads(config)?, HeadSharing::Asserted, head_dim);
+    let attention = nemotron_attention(config)?;
     let mut layers = Vec::new();
     for (index, kind) in (0_u32..).zip(kinds) {
         let (suffix, kind) = match kind {
@@ -119,6 +118,16 @@ pub(in crate::model) fn nemotron_h(config: &Value) -> Result<Decoder, ModelError
         });
     }
     Ok(hybrid("model.layers", layers))
+}
+
+/// K and V of Nemotron's attention layers.
+pub(in crate::model) fn nemotron_attention(config: &Value) -> Result<Attention, ModelError> {
+    let head_dim = integer_or(config, "head_dim", 1, MOST_WIDTH, 128)?;
+    Ok(Attention::full(
+        kv_heads(config)?,
+        HeadSharing::Asserted,
+        head_dim,
+    ))
 }
 
 /// `M`amba, `*` attention, `-` MLP or `E`xperts, for each layer.

@@ -129,14 +129,7 @@ pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, ModelError> {
         chunk: None,
         sinks: boolean(config, "add_full_attention_sink_bias")? == Some(true),
     };
-    let sliding = Attention {
-        kv_heads: integer(config, "swa_num_key_value_heads", 1, MOST_WIDTH)?,
-        head_dim: integer(config, "swa_head_dim", 1, MOST_WIDTH)?,
-        head_dim_v: integer(config, "swa_v_head_dim", 1, MOST_WIDTH)?,
-        window: Some(integer(config, "sliding_window_size", 1, MOST_WIDTH)?),
-        sinks: boolean(config, "add_swa_attention_sink_bias")? == Some(true),
-        ..full
-    };
+    let sliding = mimo_v2_window(config)?;
     let layers = (0..count).zip(pattern).map(|(index, kind)| DecoderLayer {
         index,
         suffix: "self_attn.attn",
@@ -150,6 +143,19 @@ pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, ModelError> {
         windows: WindowSource::Own,
         dtype_hook: DtypeHook::UntoldLayers,
         ..plain("model.layers", layers.collect())
+    })
+}
+
+/// MiMo V2's layers with a window, which its MTP layer is one of.
+pub(in crate::model) fn mimo_v2_window(config: &Value) -> Result<Attention, ModelError> {
+    Ok(Attention {
+        kv_heads: integer(config, "swa_num_key_value_heads", 1, MOST_WIDTH)?,
+        sharing: HeadSharing::AtLeastOne,
+        head_dim: integer(config, "swa_head_dim", 1, MOST_WIDTH)?,
+        head_dim_v: integer(config, "swa_v_head_dim", 1, MOST_WIDTH)?,
+        window: Some(integer(config, "sliding_window_size", 1, MOST_WIDTH)?),
+        chunk: None,
+        sinks: boolean(config, "add_swa_attention_sink_bias")? == Some(true),
     })
 }
 

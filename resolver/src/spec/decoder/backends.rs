@@ -210,6 +210,7 @@ impl Asked {
             use_mm_prefix: context.common.mm_prefix,
             use_per_head_quant_scales: false,
             has_sliding_window: attention.window.is_some(),
+            use_non_causal: context.non_causal,
             use_dcp: context.config.decode_context_parallel_size > 1,
         };
         let backend = self.select(&selection, context, trace)?;
@@ -244,6 +245,7 @@ impl Asked {
             use_mm_prefix: false,
             use_per_head_quant_scales: false,
             has_sliding_window: false,
+            use_non_causal: context.non_causal,
             use_dcp: context.config.decode_context_parallel_size > 1,
         };
         let backend = self.select(&selection, context, trace)?;

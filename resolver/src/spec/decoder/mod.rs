@@ -2,11 +2,13 @@
 
 mod alignment;
 mod backends;
+mod drafter;
 mod ranks;
 mod rows;
 mod weights;
 mod worker;
 
+pub(crate) use drafter::{before_target, local_argmax, unknown_dtype};
 pub(crate) use worker::concerns as worker_concerns;
 
 use crate::backend::AttentionBackend;
@@ -40,6 +42,10 @@ pub(crate) struct Context<'a> {
     pub target: Target,
     pub capability: ComputeCapability,
     pub profile: &'a Profile,
+    /// The target, where this is its drafter: backends still look at its config.
+    pub drafts_for: Option<(&'a Common, &'a Decoder)>,
+    /// Whether draft tokens look at each other.
+    pub non_causal: bool,
 }
 
 impl Context<'_> {
@@ -69,10 +75,10 @@ impl Context<'_> {
         if !self.skips_ends() {
             return false;
         }
-        let count = self.common.num_hidden_layers;
+        let count = self.model().0.num_hidden_layers;
         let ends = 2.min(count / 2);
         let index = u64::from(index);
-        index < ends || index >= count - ends
+        index < ends || (count - ends..count).contains(&index)
     }
 
     fn skips_ends(&self) -> bool {
@@ -94,27 +100,33 @@ impl Context<'_> {
         !self.config.skip_layers.is_empty() || self.skips_ends()
     }
 
+    /// What vLLM calls the model: the target, for its drafter, too.
+    fn model(&self) -> (&Common, &Decoder) {
+        self.drafts_for.unwrap_or((self.common, self.decoder))
+    }
+
     /// What backends look at beside a layer.
     pub fn surroundings(&self, cache_dtype: CacheDtype) -> Surroundings {
+        let (common, decoder) = self.model();
         let tensor = self.config.tensor_parallel_size;
-        let heads = self.common.num_attention_heads / tensor;
-        let kv = (self.common.num_key_value_heads / tensor).max(1);
+        let heads = common.num_attention_heads / tensor;
+        let kv = (common.num_key_value_heads / tensor).max(1);
         Surroundings {
             rules: self.target.rules,
             arch: self.target.arch,
             capability: self.capability,
             heads_per_rank: heads,
-            gqa_ratio: if self.common.use_mla { 1 } else { heads / kv },
-            mla: self.decoder.mla.map(|dims| select::MlaDims {
+            gqa_ratio: if common.use_mla { 1 } else { heads / kv },
+            mla: decoder.mla.map(|dims| select::MlaDims {
                 qk_nope_head_dim: dims.qk_nope_head_dim,
                 qk_rope_head_dim: dims.qk_rope_head_dim,
                 v_head_dim: dims.v_head_dim,
                 kv_lora_rank: dims.kv_lora_rank,
             }),
-            index_topk: self.decoder.index_topk,
-            has_softcap: self.common.has_softcap,
-            is_mm_prefix_model: self.common.mm_prefix,
-            model_head_size: self.common.head_size,
+            index_topk: decoder.index_topk,
+            has_softcap: common.has_softcap,
+            is_mm_prefix_model: common.mm_prefix,
+            model_head_size: common.head_size,
             dcp: self.config.decode_context_parallel_size,
             forced_flash_attn: self.forced_flash_attn(),
             cache_dtype,
@@ -133,7 +145,7 @@ impl Context<'_> {
             self.config.attention_backend,
             None | Some(AttentionBackend::FlashAttn)
         );
-        let two_sizes = self.decoder.dtype_hook == DtypeHook::TwoHeadSizes;
+        let two_sizes = self.model().1.dtype_hook == DtypeHook::TwoHeadSizes;
         match self.target.arch {
             Arch::Sm90 if dtype.is_fp8_spelling() && self.target.rules.fa4_reads_fp8_on_hopper => {
                 None
@@ -191,6 +203,7 @@ pub(crate) struct Built {
 
 /// What vLLM's model builds before its layers.
 pub(crate) fn before_layers(context: &Context) -> Result<(), Box<Refusal>> {
+    drafter::before_target(context.config)?;
     weights::before_layers(context)
 }
 
@@ -206,10 +219,23 @@ pub(crate) fn build(
     weights::attention(context)?;
     let chosen = backends::choose(context, notes, trace)?;
     weights::mlp(context)?;
-    let distinct = chosen.distinct(context.decoder);
     let around = context.surroundings(chosen.cache_dtype);
+    let drafted = drafter::choose(context, &chosen, notes, trace)?;
+    let mut distinct = chosen.distinct(context.decoder);
+    let mut cache_dtype = chosen.cache_dtype;
+    if let Some(drafted) = &drafted {
+        cache_dtype = drafted.written_back;
+        for backend in drafted.distinct() {
+            if !distinct.contains(&backend) {
+                distinct.push(backend);
+            }
+        }
+    }
     let block = alignment::block_size(context, &chosen, &distinct, &around, trace)?;
-    let (layers, spec_backends) = rows::layers(context, &chosen, &block, trace)?;
+    let (mut layers, mut spec_backends) = rows::layers(context, &chosen, &block, trace)?;
+    if let Some(drafted) = &drafted {
+        drafted.add_layers(context, &block, &mut layers, &mut spec_backends, trace)?;
+    }
     let layouts = layouts::layout_candidates(&distinct, context.target)?;
     let mut names: Vec<&'static str> = distinct.iter().map(|backend| backend.as_str()).collect();
     names.sort_unstable();
@@ -218,9 +244,11 @@ pub(crate) fn build(
         layers,
         backends: names,
         layouts,
-        cache_dtype: chosen.cache_dtype,
+        cache_dtype,
         block_size: block.tokens,
-        concerns: weights::concern(context, notes) || chosen.concerns,
+        concerns: weights::concern(context, notes)
+            || chosen.concerns
+            || drafted.is_some_and(|drafted| drafted.chosen.concerns),
         spec_backends,
     })
 }

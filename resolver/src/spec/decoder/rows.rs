@@ -256,12 +256,21 @@ pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Box<
             add(linear.conv_dim, mul(groups, of_each)?)?
         }
     };
-    let conv = mul(mul(linear.conv_len, width / tensor)?, element)?;
+    let drafted = drafted_tokens(context);
+    let grows = linear.kernel != LinearKernel::Kda || context.profile.drafting.kda_conv_grows;
+    let rows = add(linear.conv_len, if grows { drafted } else { 0 })?;
+    let conv = mul(mul(rows, width / tensor)?, element)?;
     let state = mul(
         mul(mul(linear.heads / tensor, linear.rows)?, linear.columns)?,
         recurrent,
     )?;
     add(conv, state)
+}
+
+/// Tokens drafted in a step, by whatever method: a state is kept for each.
+fn drafted_tokens(context: &Context) -> u64 {
+    let drafts = context.config.speculation.as_ref();
+    drafts.map_or(0, |drafts| drafts.num_speculative_tokens)
 }
 
 /// Mirrors `MambaBase.get_kv_cache_spec`.
@@ -283,7 +292,10 @@ fn linear_spec(
         dcp_sharded: false,
         mamba: Some(MambaStates {
             state_bytes: state_bytes(context, linear)?,
-            blocks_per_request: if caching { 2 + checkpoints } else { 1 },
+            blocks_per_request: add(
+                if caching { 2 + checkpoints } else { 1 },
+                drafted_tokens(context),
+            )?,
         }),
         ..LayerSpec::plain(
             LayerRole::LinearState,

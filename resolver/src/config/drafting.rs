@@ -1,0 +1,114 @@
+//! What a drafter changes of the rest of the configuration.
+//! Mirrors `vllm/config/vllm.py` `VllmConfig.__post_init__`.
+
+use super::checks::invalid;
+use crate::args::EngineArgs;
+use crate::error::{Refusal, Stage};
+use crate::release::Profile;
+use crate::release::drafting::{Asynchronous, Slots};
+use crate::speculation::{Method, Runner, Speculation};
+use crate::trace::Trace;
+use crate::units::mul;
+
+const FILE: &str = "vllm/config/vllm.py";
+
+/// Tokens of the longest request, which a drafter may bound.
+/// Mirrors `_limit_max_model_len_to_draft`.
+pub(super) fn length(
+    max_model_len: u64,
+    speculation: Option<&Speculation>,
+    trace: &mut Trace,
+) -> u64 {
+    let limit = speculation.and_then(|speculation| speculation.length_limit);
+    match limit.filter(|limit| *limit < max_model_len) {
+        None => max_model_len,
+        Some(limit) => {
+            trace.step(Stage::Config, FILE, "_limit_max_model_len_to_draft", || {
+                format!(
+                    "max_model_len is {limit}, not {max_model_len}: the drafter takes no longer requests"
+                )
+            });
+            limit
+        }
+    }
+}
+
+/// Whether a step is scheduled while another runs.
+pub(super) fn async_scheduling(
+    args: &EngineArgs,
+    speculation: Option<&Speculation>,
+    profile: &Profile,
+) -> Result<bool, Box<Refusal>> {
+    let asked = args.async_scheduling;
+    let Some(speculation) = speculation else {
+        return Ok(asked.unwrap_or(true));
+    };
+    let method = speculation.method;
+    let kin = method.reads_states() || matches!(method, Method::NgramGpu | Method::DraftModel);
+    match (profile.drafting.asynchronous, asked) {
+        (Asynchronous::ByRunner, Some(true)) if !kin && speculation.runner == Runner::V1 => {
+            Err(invalid(format!(
+                "Async scheduling is not supported by the V1 model runner with {method}-based \
+                 speculative decoding."
+            )))
+        }
+        (Asynchronous::ByRunner, _) => Ok(asked.unwrap_or(kin || speculation.runner == Runner::V2)),
+        (_, Some(true)) if !kin => Err(invalid(format!(
+            "Currently, async scheduling is only supported with EAGLE/MTP/Draft Model/NGram GPU{} \
+             kind of speculative decoding",
+            profile.drafting.async_names
+        ))),
+        (Asynchronous::Kin, None) => Ok(kin && method != Method::DraftModel),
+        (_, None) => Ok(kin),
+        (_, Some(on)) => Ok(on),
+    }
+}
+
+/// Whether a batch has room for what is drafted.
+/// Mirrors `_set_max_num_scheduled_tokens`.
+pub(super) fn slots(
+    (tokens, seqs): (u64, u64),
+    speculation: Option<&Speculation>,
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<(), Box<Refusal>> {
+    let Some(speculation) = speculation else {
+        return Ok(());
+    };
+    let lookahead = speculation.num_lookahead_tokens;
+    let slots = speculation.slots_per_request;
+    match profile.drafting.slots {
+        Slots::Lookahead if tokens <= lookahead => {
+            Err(no_room(tokens, "num_lookahead_tokens", lookahead))
+        }
+        Slots::OfOneRequest if tokens <= slots => {
+            Err(no_room(tokens, "scheduled_token_delta", slots))
+        }
+        Slots::OfEachRequest if tokens <= mul(slots, seqs)? => {
+            let left = i128::from(tokens) - i128::from(mul(slots, seqs)?);
+            Err(invalid(format!(
+                "max_num_scheduled_tokens is set to {left} based on the speculative decoding \
+                 settings, which does not allow any tokens to be scheduled. Increase \
+                 max_num_batched_tokens to accommodate the additional draft token slots, or \
+                 decrease num_speculative_tokens or max_num_seqs."
+            )))
+        }
+        Slots::Lookahead | Slots::OfOneRequest | Slots::OfEachRequest => {
+            trace.step(Stage::Config, FILE, "_set_max_num_scheduled_tokens", || {
+                format!(
+                    "{} drafts {} tokens a step; max_num_batched_tokens stays {tokens}, and so \
+                     does what is reserved for steps in flight",
+                    speculation.method, speculation.num_speculative_tokens
+                )
+            });
+            Ok(())
+        }
+    }
+}
+
+fn no_room(max_num_batched_tokens: u64, name: &str, needed: u64) -> Box<Refusal> {
+    invalid(format!(
+        "VllmConfig does not have enough slots to schedule a token and support the speculative \
+         decoding settings. Got max_num_batched_tokens={max_num_batched_tokens} and {name}={needed}."
+    ))
+}

@@ -1,0 +1,98 @@
+//! DeepSeek V4's draft layers: windows, whichever method drafts.
+
+use crate::backend::deepseek_v4::{self as backend, Implementation};
+use crate::config::EngineConfig;
+use crate::error::{Refusal, Stage};
+use crate::gpu::{Arch, ComputeCapability};
+use crate::model::DeepseekV4;
+use crate::model::draft::Draft;
+use crate::release::Profile;
+use crate::resolution::Note;
+use crate::spec::decoder::{local_argmax, unknown_dtype};
+use crate::spec::deepseek_v4::{ResolvedDtype, resolve_dtype};
+use crate::speculation::{DraftBackend, DraftDtype};
+use crate::trace::Trace;
+
+/// The target, as it has been built.
+pub(super) struct Built<'a> {
+    pub config: &'a EngineConfig,
+    pub arch: Arch,
+    pub capability: ComputeCapability,
+    pub implementation: Implementation,
+    pub resolved: ResolvedDtype,
+}
+
+/// The drafter, as it is built after the target.
+pub(super) struct Drafted {
+    pub implementation: Implementation,
+    pub resolved: ResolvedDtype,
+    /// Number of its first layer.
+    pub first: u32,
+    /// Its layers.
+    pub count: u32,
+}
+
+/// Mirrors `vllm/models/deepseek_v4/nvidia/mtp.py` and `dspark.py`, whose layers
+/// are the target's without compression.
+pub(super) fn build(
+    model: &DeepseekV4,
+    target: &Built,
+    profile: &Profile,
+    notes: &mut Vec<Note>,
+    trace: &mut Trace,
+) -> Result<Option<Drafted>, Box<Refusal>> {
+    let Some(speculation) = &target.config.speculation else {
+        return Ok(None);
+    };
+    let (first, count) = match &speculation.draft {
+        None => return Ok(None),
+        Some(Draft::Windows { first, count }) => (*first, *count),
+        Some(Draft::Decoder(_)) => {
+            return Err(Refusal::not_modelled(
+                "a drafter with layers of another kind beside DeepSeek V4 is not modelled",
+            ));
+        }
+    };
+    let implementation = match speculation.backend {
+        DraftBackend::Targets => target.implementation,
+        DraftBackend::Own(own) => {
+            let config = EngineConfig {
+                attention_backend: own,
+                ..target.config.clone()
+            };
+            backend::select(
+                &config,
+                model,
+                target.arch,
+                target.capability,
+                profile,
+                notes,
+                trace,
+            )?
+        }
+    };
+    let dtype = match &speculation.cache_dtype {
+        None => target.resolved.cache_dtype,
+        Some(DraftDtype::Known(dtype)) => *dtype,
+        Some(DraftDtype::Unknown(name)) => return Err(unknown_dtype(name, profile.cache_dtypes)),
+    };
+    let resolved = resolve_dtype(dtype, implementation, profile, trace)?;
+    local_argmax(speculation)?;
+    trace.step(
+        Stage::Model,
+        "vllm/models/deepseek_v4/nvidia/mtp.py",
+        "DeepSeekV4MultiTokenPredictor.__init__",
+        || {
+            format!(
+                "{} adds {count} layers that keep a window alone, grouped with the target's windows",
+                speculation.method
+            )
+        },
+    );
+    Ok(Some(Drafted {
+        implementation,
+        resolved,
+        first,
+        count,
+    }))
+}

@@ -1,0 +1,91 @@
+//! The layers of an answer: each distinct spec once.
+
+use crate::error::Refusal;
+use crate::resolution::{GroupRow, LayerRow, TensorRow};
+use crate::spec::{Layer, Layers};
+
+/// The specs as an answer has them, in order of first appearance, and where in
+/// them each spec is.
+pub(super) fn layer_rows(layers: &Layers, marks_drafts: bool) -> Result<Rows, Box<Refusal>> {
+    let kind = |layer: &Layer| (layer.spec, layer.is_draft && marks_drafts);
+    let mut firsts: Vec<Layer> = Vec::new();
+    for layer in &layers.list {
+        if !firsts.iter().any(|first| kind(first) == kind(layer)) {
+            firsts.push(*layer);
+        }
+    }
+    let rows = firsts
+        .iter()
+        .map(|first| {
+            let alike = layers
+                .list
+                .iter()
+                .filter(|layer| kind(layer) == kind(first));
+            layer_row(layers, *first, alike.count(), kind(first).1)
+        })
+        .collect::<Result<_, Box<Refusal>>>()?;
+    let row_of = |spec| firsts.iter().position(|first| first.spec == spec);
+    Ok(Rows {
+        rows,
+        of_spec: (0..layers.specs.len())
+            .map(|spec| row_of(spec).unwrap_or_default())
+            .collect(),
+    })
+}
+
+pub(super) struct Rows {
+    pub rows: Vec<LayerRow>,
+    of_spec: Vec<usize>,
+}
+
+impl Rows {
+    /// Has the groups and tensors name rows, where they name specs.
+    pub(super) fn rename(&self, groups: &mut [GroupRow], tensors: &mut [TensorRow]) {
+        let rename =
+            |layer: &mut usize| *layer = self.of_spec.get(*layer).copied().unwrap_or(*layer);
+        let members = groups.iter_mut().flat_map(|group| &mut group.members);
+        members.for_each(|member| rename(&mut member.layer));
+        for tensor in tensors {
+            match tensor {
+                TensorRow::Run(run) => rename(&mut run.layer),
+                TensorRow::Shared(shared) => {
+                    shared
+                        .shared_by
+                        .iter_mut()
+                        .for_each(|layer| rename(&mut layer.layer));
+                }
+            }
+        }
+    }
+}
+
+fn layer_row(
+    layers: &Layers,
+    first: Layer,
+    count: usize,
+    is_draft: bool,
+) -> Result<LayerRow, Box<Refusal>> {
+    let spec = layers.spec(first);
+    Ok(LayerRow {
+        count,
+        first: layers.name(first),
+        is_draft,
+        role: spec.role,
+        kind: spec.kind,
+        block_size: spec.block_size,
+        page_size_bytes: spec.page_size_bytes()?,
+        unpadded_page_size_bytes: spec.unpadded_page_size_bytes()?,
+        tokens_per_state: spec.tokens_per_state,
+        states_per_page: spec.num_states(),
+        slot_bytes: spec.slot_bytes()?,
+        state_content_bytes: spec.state_content_bytes,
+        head_size: spec.head_size,
+        head_size_v: spec.head_size_v,
+        num_kv_heads: spec.num_kv_heads,
+        dtype: spec.dtype,
+        kv_quant_mode: spec.kv_quant_mode,
+        sliding_window: spec.sliding_window,
+        attention_chunk_size: spec.attention_chunk_size,
+        alignment: spec.alignment,
+    })
+}
