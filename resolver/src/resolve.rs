@@ -7,13 +7,14 @@ mod stages;
 use deepseek_v4::deepseek_v4;
 use rows::layer_rows;
 
+use crate::backend::rules::Target;
 use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
-use crate::layout;
+use crate::layout::{self, KvCacheLayout};
 use crate::model::decoder::{DecoderLayer, LayerKind, LinearKernel, WindowSource};
 use crate::model::{Common, Decoder, Kind, Model, ModelError};
-use crate::plan::{self, LayerRange};
+use crate::plan::{self, LayerRange, Plan};
 use crate::release::{InFlight, MambaMode};
 use crate::request::Request;
 use crate::resolution::{Note, Resolution, SlotBytes};
@@ -235,6 +236,44 @@ fn once(notes: &mut Vec<Note>) {
     *notes = seen;
 }
 
+/// Whether the worker of some stage is known to refuse the plan.
+fn worker_refuses(
+    built: &Built,
+    ranges: &[LayerRange],
+    plan: &Plan,
+    layout: Option<KvCacheLayout>,
+    target: Target,
+    notes: &mut Vec<Note>,
+) -> Result<bool, Box<Refusal>> {
+    let mut refuses = false;
+    for (range, bytes_per_block) in ranges.iter().zip(&plan.stage_blocks) {
+        let of_stage;
+        let layers = if ranges.len() == 1 {
+            &built.layers
+        } else {
+            of_stage = built.layers.of_stage(range);
+            &of_stage
+        };
+        let backends = &built.spec_backends;
+        refuses |= spec::decoder::worker_concerns(
+            layers,
+            backends,
+            target,
+            layout,
+            *bytes_per_block,
+            notes,
+        )?;
+    }
+    if ranges.len() > 1 {
+        once(notes);
+    }
+    if let Some((stage, misplaced)) = plan.misplaced {
+        refuses = true;
+        notes.push(notes::on_misplaced(stage, misplaced));
+    }
+    Ok(refuses)
+}
+
 /// From built layers to the answer. `built` are the stages, with each one's layers.
 fn plan(
     request: &Request,
@@ -251,7 +290,7 @@ fn plan(
     let rows = layer_rows(&built.layers, profile.drafting.marks_layers)?;
     let layout = if profile.has_layouts {
         stages::agree(&layouts)?;
-        let candidates = layout::compact(built.layouts, &built.layers)?;
+        let candidates = layout::compact(std::mem::take(&mut built.layouts), &built.layers)?;
         Some(layout::resolve(requested_layout, &candidates, trace)?)
     } else {
         None
@@ -273,29 +312,7 @@ fn plan(
     for stage in &mut plan.stages {
         rows.rename(&mut [], &mut stage.tensors);
     }
-    let mut worker_refuses = false;
-    for (range, bytes_per_block) in ranges.iter().zip(&plan.stage_blocks) {
-        let of_stage = if ranges.len() == 1 {
-            built.layers.clone()
-        } else {
-            built.layers.of_stage(range)
-        };
-        worker_refuses |= spec::decoder::worker_concerns(
-            &of_stage,
-            &built.spec_backends,
-            profile.on(arch),
-            layout,
-            *bytes_per_block,
-            notes,
-        )?;
-    }
-    if ranges.len() > 1 {
-        once(notes);
-    }
-    if let Some((stage, misplaced)) = plan.misplaced {
-        worker_refuses = true;
-        notes.push(notes::on_misplaced(stage, misplaced));
-    }
+    let worker_refuses = worker_refuses(&built, ranges, &plan, layout, profile.on(arch), notes)?;
     let outcome = if built.concerns || worker_refuses {
         Outcome::Unverified
     } else if built.cache_dtype == config.requested_cache_dtype {
