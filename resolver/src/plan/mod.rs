@@ -80,7 +80,7 @@ pub(crate) fn plan(
             let trace = if number == 0 { &mut *trace } else { silent };
             let pool = pool::Pool::new(config, blocks, pool, profile, trace)?;
             let is_empty = blocks.bytes_per_block == 0;
-            let empty = is_empty.then(|| stages::no_blocks(&part.groups, profile));
+            let empty = is_empty.then(|| stages::no_blocks(&part.groups, layout, profile));
             pools.push((*blocks, pool, empty));
         }
         // vLLM looks at what is left before it looks at the layers

@@ -4,7 +4,7 @@ use super::groups::Group;
 use super::stages;
 use crate::error::{Refusal, Stage};
 use crate::layout::KvCacheLayout;
-use crate::release::Profile;
+use crate::release::{EmptyBlock, Profile};
 use crate::resolution::TensorRun;
 use crate::spec::{LayerSpec, Layers};
 use crate::units::{add, lcm, mul, round_up};
@@ -18,21 +18,12 @@ pub(super) fn bytes_per_block(
     layout: KvCacheLayout,
     profile: &Profile,
 ) -> Result<u64, Box<Refusal>> {
+    if stages::is_empty(groups) {
+        return of_empty_stage(groups, layout, profile);
+    }
     let pages = page_sizes(layers, groups)?;
-    if pages.len() != 1
-        && (!layout.is_block_compact() || (groups.len() > 1 && layout.is_layer_outermost()))
-    {
-        let pages: Vec<String> = pages.iter().map(u64::to_string).collect();
-        return Err(Refusal::raised(
-            Stage::Plan,
-            "ValueError",
-            format!(
-                "KV cache layout {layout} cannot express this model's mixed page sizes ([{}]); a \
-                 backend should declare block-outermost supported layouts (e.g. BLHNC), or set \
-                 VLLM_KV_CACHE_LAYOUT=BLHNC.",
-                pages.join(", ")
-            ),
-        ));
+    if pages.len() > 1 && !takes_several(layout, groups) {
+        return Err(cannot_express(layout, &pages));
     }
     let mut widest = 0;
     let mut alignment = 1;
@@ -57,19 +48,55 @@ pub(super) fn bytes_per_block(
         }
     }
     let bytes = round_up(widest, alignment)?;
-    if bytes == 0 && stages::is_empty(groups) {
-        return if layout.is_block_outermost() {
-            Err(Refusal::raised(Stage::Plan, "AssertionError", ""))
-        } else if profile.tries_block {
-            Err(Box::new(Refusal::ZeroDivision))
-        } else {
-            Ok(0)
-        };
-    }
     if bytes == 0 {
         return Err(Box::new(Refusal::ZeroDivision));
     }
     Ok(bytes)
+}
+
+/// Whether the layout lets pages of several sizes lie side by side.
+fn takes_several(layout: KvCacheLayout, groups: &[Group]) -> bool {
+    layout.is_block_compact() && !(groups.len() > 1 && layout.is_layer_outermost())
+}
+
+fn cannot_express(layout: KvCacheLayout, pages: &[u64]) -> Box<Refusal> {
+    let pages: Vec<String> = pages.iter().map(u64::to_string).collect();
+    Refusal::raised(
+        Stage::Plan,
+        "ValueError",
+        format!(
+            "KV cache layout {layout} cannot express this model's mixed page sizes ([{}]); a \
+             backend should declare block-outermost supported layouts (e.g. BLHNC), or set \
+             VLLM_KV_CACHE_LAYOUT=BLHNC.",
+            pages.join(", ")
+        ),
+    )
+}
+
+/// The block of a stage without layers: 0 where it only later stops.
+fn of_empty_stage(
+    groups: &[Group],
+    layout: KvCacheLayout,
+    profile: &Profile,
+) -> Result<u64, Box<Refusal>> {
+    let assertion = || Err(Refusal::raised(Stage::Plan, "AssertionError", ""));
+    match profile.empty_block {
+        EmptyBlock::Asserted => assertion(),
+        EmptyBlock::Divided if layout.is_block_outermost() => assertion(),
+        EmptyBlock::Divided => Ok(0),
+        EmptyBlock::Tried if !takes_several(layout, groups) => Err(cannot_express(layout, &[])),
+        EmptyBlock::Tried if layout.is_block_outermost() => assertion(),
+        EmptyBlock::Tried => Err(Box::new(Refusal::ZeroDivision)),
+    }
+}
+
+/// What stops such a stage when its blocks are counted.
+pub(super) fn no_blocks(groups: &[Group], layout: KvCacheLayout) -> Box<Refusal> {
+    if takes_several(layout, groups) {
+        Box::new(Refusal::ZeroDivision)
+    } else {
+        cannot_express(layout, &[])
+    }
 }
 
 /// The distinct page sizes in bytes, ascending.

@@ -1,9 +1,10 @@
 //! What of the model's groups each stage of a pipeline has.
 
-use super::Block;
 use super::groups::Group;
 use super::pool::Blocks;
+use super::{Block, side_by_side};
 use crate::error::{Refusal, Stage};
+use crate::layout::KvCacheLayout;
 use crate::release::{BlockRule, Profile, SlotRule};
 use crate::resolution::StageRow;
 use crate::spec::{Layer, Layers};
@@ -39,15 +40,21 @@ pub(super) fn is_empty(groups: &[Group]) -> bool {
 
 /// What stops a stage without any layer that has a cache, when its blocks are
 /// counted. Mirrors `get_kv_cache_config_from_groups`.
-pub(super) fn no_blocks(groups: &[Group], profile: &Profile) -> Box<Refusal> {
+pub(super) fn no_blocks(
+    groups: &[Group],
+    layout: Option<KvCacheLayout>,
+    profile: &Profile,
+) -> Box<Refusal> {
     let raise = |message: &str| Refusal::raised(Stage::Plan, "AssertionError", message);
     let several = groups.iter().any(|group| group.merged.is_some());
     match profile.block_rule {
+        BlockRule::SideBySide => layout.map_or_else(
+            || Box::new(Refusal::ZeroDivision),
+            |layout| side_by_side::no_blocks(groups, layout),
+        ),
         BlockRule::Slots(_) if several => raise("group_size must be greater than 0"),
         BlockRule::Slots(SlotRule::ByOffset) => raise(""),
-        BlockRule::SideBySide | BlockRule::Slots(SlotRule::ByPageSize) => {
-            Box::new(Refusal::ZeroDivision)
-        }
+        BlockRule::Slots(SlotRule::ByPageSize) => Box::new(Refusal::ZeroDivision),
         // Python's words for an empty `max` depend on its version
         BlockRule::Slots(SlotRule::LayerTuples) => Refusal::not_modelled(
             "a stage without layers that have a cache is not modelled on this release",

@@ -128,9 +128,8 @@ pub struct Profile {
     pub grouping: Grouping,
     /// How a block is laid out.
     pub block_rule: BlockRule,
-    /// Bytes of a block are those of a plan with one block (since 0.33), so that a
-    /// stage without layers is found before memory is looked at.
-    pub tries_block: bool,
+    /// What a stage without layers that have a cache trips over.
+    pub empty_block: EmptyBlock,
     /// vLLM's tensors are views into one allocation (since 0.24); before, each is
     /// an allocation of its own.
     pub one_backing: bool,
@@ -331,6 +330,18 @@ pub enum BlockRule {
     Slots(SlotRule),
     /// As each group's pages, side by side (since 0.29).
     SideBySide,
+}
+
+/// What a stage trips over whose block has no bytes, where groups' pages lie
+/// side by side. `_get_kv_cache_bytes_per_block`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmptyBlock {
+    /// An assertion, before memory is looked at (0.29 to 0.31).
+    Asserted,
+    /// The same where blocks are outermost; else a division, after (0.32).
+    Divided,
+    /// The same, but the division is tried before (since 0.33).
+    Tried,
 }
 
 /// What the slots of a block are.

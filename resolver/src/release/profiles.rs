@@ -1,9 +1,9 @@
 //! Each release as what it did differently from the next.
 
 use super::profile::{
-    BlockRule, CapacityLog, CapacityRule, Checkpoints, Files, Grouping, InFlight, MambaMode,
-    ModelRunner, PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype, V4Classes, V4Heads,
-    WindowBlock,
+    BlockRule, CapacityLog, CapacityRule, Checkpoints, EmptyBlock, Files, Grouping, InFlight,
+    MambaMode, ModelRunner, PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype,
+    V4Classes, V4Heads, WindowBlock,
 };
 use super::{drafting, tables};
 use crate::backend::{registry, rules};
@@ -78,7 +78,7 @@ pub(super) const V0_33_0: Profile = Profile {
     has_layouts: true,
     grouping: Grouping::Packed,
     block_rule: BlockRule::SideBySide,
-    tries_block: true,
+    empty_block: EmptyBlock::Tried,
     one_backing: true,
     windows_split_to_fit: true,
     pads_by_block_stride: false,
@@ -93,7 +93,7 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
     backend_rules: &rules::V0_32_0,
     unknown_dtype: UnknownDtype::Parser,
     checks_float_clash: false,
-    tries_block: false,
+    empty_block: EmptyBlock::Divided,
     wants_activation_scheme: true,
     gb10_is_small: false,
     state_block_suits_prefill: false,
@@ -110,6 +110,7 @@ pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
     backend_rules: &rules::V0_31_0,
     stride_rule: StrideRule::SparseRows,
     checks_aligned_block: false,
+    empty_block: EmptyBlock::Asserted,
     state_block_suits_all: false,
     checkpoints: Checkpoints::Kda,
     mamba_mode: MambaMode::MayBeAll,
