@@ -52,7 +52,9 @@ pub(super) fn async_scheduling(
                  speculative decoding."
             )))
         }
-        (Asynchronous::ByRunner, _) => Ok(asked.unwrap_or(kin || speculation.runner == Runner::V2)),
+        (Asynchronous::ByRunner, _) => {
+            Ok(asked.unwrap_or(kin || speculation.runner == Runner::V2))
+        }
         (_, Some(true)) if !kin => Err(invalid(format!(
             "Currently, async scheduling is only supported with EAGLE/MTP/Draft Model/NGram GPU{} \
              kind of speculative decoding",
@@ -78,12 +80,8 @@ pub(super) fn slots(
     let lookahead = speculation.num_lookahead_tokens;
     let slots = speculation.slots_per_request;
     match profile.drafting.slots {
-        Slots::Lookahead if tokens <= lookahead => {
-            Err(no_room(tokens, "num_lookahead_tokens", lookahead))
-        }
-        Slots::OfOneRequest if tokens <= slots => {
-            Err(no_room(tokens, "scheduled_token_delta", slots))
-        }
+        Slots::Lookahead if tokens <= lookahead => Err(no_room(tokens, "num_lookahead_tokens", lookahead)),
+        Slots::OfOneRequest if tokens <= slots => Err(no_room(tokens, "scheduled_token_delta", slots)),
         Slots::OfEachRequest if tokens <= mul(slots, seqs)? => {
             let left = i128::from(tokens) - i128::from(mul(slots, seqs)?);
             Err(invalid(format!(

@@ -17,10 +17,7 @@ use crate::trace::Trace;
 
 /// What a drafter's class refuses when the runner makes it, before any layer.
 pub(crate) fn before_target(config: &EngineConfig) -> Result<(), Box<Refusal>> {
-    let refused = config
-        .speculation
-        .as_ref()
-        .and_then(|drafts| drafts.refused_first);
+    let refused = config.speculation.as_ref().and_then(|drafts| drafts.refused_first);
     refused.map_or(Ok(()), |text| Err(raise("ValueError", text)))
 }
 
@@ -33,15 +30,15 @@ fn raise(class: &'static str, text: impl Into<String>) -> Box<Refusal> {
 fn lacks_states(architecture: &str) -> bool {
     matches!(
         architecture,
-        "DeepseekV32ForCausalLM"
-            | "GlmMoeDsaForCausalLM"
-            | "DeciLMForCausalLM"
-            | "MixtralForCausalLM"
+        "DeepseekV32ForCausalLM" | "GlmMoeDsaForCausalLM" | "DeciLMForCausalLM" | "MixtralForCausalLM"
     )
 }
 
 /// Whether the target hands over the states that the drafter reads.
-fn states(architecture: &str, speculation: &Speculation) -> Result<(), Box<Refusal>> {
+fn states(
+    architecture: &str,
+    speculation: &Speculation,
+) -> Result<(), Box<Refusal>> {
     if !speculation.wants_states || !lacks_states(architecture) {
         return Ok(());
     }
@@ -97,11 +94,7 @@ pub(super) fn choose<'a>(
     if let DraftBackend::Own(backend) = speculation.backend {
         config.attention_backend = backend;
     }
-    let chosen = backends::choose(
-        &of_drafter(drafter, &config, context, speculation),
-        notes,
-        trace,
-    )?;
+    let chosen = backends::choose(&of_drafter(drafter, &config, context, speculation), notes, trace)?;
     let written_back = if own.is_some() {
         target.cache_dtype
     } else {
