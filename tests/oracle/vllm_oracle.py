@@ -249,6 +249,8 @@ class ToMeta(TorchFunctionMode):
         device = kwargs.get("device")
         if "cuda" in str(device) or (isinstance(device, int) and not isinstance(device, bool)):
             kwargs["device"] = "meta"
+        if kwargs.get("pin_memory"):  # asks the driver
+            kwargs["pin_memory"] = False
         if getattr(func, "__name__", "") in ("to", "cuda"):
             args = tuple(
                 "meta" if isinstance(a, (str, torch.device)) and "cuda" in str(a) else a

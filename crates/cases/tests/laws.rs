@@ -380,7 +380,7 @@ fn bad_cases_say_what_is_wrong() {
         ),
         (
             r#"{"gpu":"h200","model":"x","modle":1}"#,
-            "line 3: unknown key \"modle\"; a case has id, release, model, hf_config, gpu, args, env, available_memory, usage",
+            "line 3: unknown key \"modle\"; a case has id, release, model, hf_config, draft_hf_config, gpu, args, env, available_memory, usage",
         ),
     ] {
         let answer = answer(line, 3);
@@ -399,8 +399,13 @@ fn what_is_not_modelled_is_named() {
     for (from, to, error) in [
         (
             "h200\"}",
-            "h200\",\"args\":{\"speculative_config\":{\"method\":\"mtp\"}}}",
-            "speculative_config is not modelled yet",
+            "h200\",\"args\":{\"speculative_config\":{\"method\":\"mtp\",\"num_speculative_tokens\":1,\"moe_backend\":\"triton\"}}}",
+            "speculative_config's moe_backend is not modelled",
+        ),
+        (
+            "h200\"}",
+            "h200\",\"args\":{\"speculative_config\":{\"method\":\"eagle3\",\"num_speculative_tokens\":1,\"model\":\"a/b\"}}}",
+            "the draft model \"a/b\" is not in the catalog; pass its config.json as draft_hf_config",
         ),
         (
             "h200\"}",

@@ -128,7 +128,7 @@ pub(crate) fn build(
         max_model_len,
         tensor_parallel_size: or_one(args.tensor_parallel_size),
     };
-    let speculation = speculation::settle(request, &target)?;
+    let mut speculation = speculation::settle(request, &target)?;
     let batch = batch::limits(request, max_model_len);
     let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch)?;
     trace.step(
@@ -143,8 +143,13 @@ pub(crate) fn build(
         .map(|name| AttentionBackend::parse(name, profile))
         .transpose()?
         .flatten();
-    hook(&mut cache_dtype, model, request, trace)?;
-    let disable_hybrid_kv_cache_manager = checks::hybrid_manager_off(request, &model.common)?;
+    if hook(&mut cache_dtype, model, request, trace)?
+        && profile.drafting.glm_draft_stays_auto
+        && let Some(speculation) = &mut speculation
+    {
+        speculation.keep_auto();
+    }
+    let disable_hybrid_kv_cache_manager = checks::hybrid_manager_off(request, &model.common, speculation.as_ref())?;
     checks::float_cache(cache_dtype, dtype, profile)?;
     parallel::heads(args, model, profile)?;
     checks::activation_scheme(&model.common, profile)?;
@@ -237,16 +242,16 @@ fn packed_hybrid(cache_dtype: CacheDtype, model: &Model) -> Result<(), Box<Refus
     ))
 }
 
-/// What the architecture's own hook does to the cache dtype.
-/// Mirrors `vllm/model_executor/models/config.py`.
+/// What the architecture's own hook does to the cache dtype; whether it has made
+/// `auto` fp8. Mirrors `vllm/model_executor/models/config.py`.
 fn hook(
     cache_dtype: &mut CacheDtype,
     model: &Model,
     request: &Request,
     trace: &mut Trace,
-) -> Result<(), Box<Refusal>> {
+) -> Result<bool, Box<Refusal>> {
     let Kind::Decoder(decoder) = &model.kind else {
-        return Ok(());
+        return Ok(false);
     };
     // `DeepseekV32ForCausalLM` asserts that its config has `index_topk`
     if decoder.dtype_hook == DtypeHook::BfloatIsAuto && decoder.index_topk.is_none() {
@@ -257,7 +262,7 @@ fn hook(
     let becomes = match (decoder.dtype_hook, *cache_dtype) {
         (DtypeHook::BfloatIsAuto, CacheDtype::Bfloat16) => CacheDtype::Auto,
         (DtypeHook::AutoIsFp8OnSm100, CacheDtype::Auto) if on_sm100 => CacheDtype::Fp8E4m3,
-        _ => return Ok(()),
+        _ => return Ok(false),
     };
     trace.step(
         Stage::Config,
@@ -271,7 +276,7 @@ fn hook(
         },
     );
     *cache_dtype = becomes;
-    Ok(())
+    Ok(becomes == CacheDtype::Fp8E4m3)
 }
 
 /// With expert parallelism each rank holds whole experts.

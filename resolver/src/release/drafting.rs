@@ -33,7 +33,8 @@ pub struct Drafting {
     pub(crate) chain_retains: bool,
     /// How many tokens `DSpark` takes.
     pub(crate) dspark_tokens: DsparkTokens,
-    /// Only named families may have EAGLE3 and `DFlash` (through 0.21).
+    /// Only these families may have EAGLE3 and `DFlash` (through 0.21); none named
+    /// where the model itself says so later.
     pub(crate) aux_targets: &'static [&'static str],
     /// The convolution of KDA keeps a row for each draft token (since 0.27.1).
     pub(crate) kda_conv_grows: bool,
@@ -41,8 +42,8 @@ pub struct Drafting {
     pub(crate) dspark_backend: DsparkBackend,
     /// Drafters other than MTP keep `auto` where GLM's hook makes it fp8 (since 0.32).
     pub(crate) glm_draft_stays_auto: bool,
-    /// Layers by which `DFlash` looks at the last tokens alone.
-    pub(crate) dflash_windows: DflashWindows,
+    /// Adaptive verification is not `DSpark`'s alone (since 0.30).
+    pub(crate) adapts_any_method: bool,
     /// How many keys a parallel drafter's mask token may stand under, in words.
     pub(crate) names_more_mask_tokens: bool,
 }
@@ -128,17 +129,6 @@ pub(crate) enum DsparkBackend {
     TargetsOnDeepseekV4,
 }
 
-/// Windows of `DFlash`'s layers.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum DflashWindows {
-    /// None (through 0.24).
-    None,
-    /// In all layers or in none (0.25).
-    Alike,
-    /// In some (since 0.26).
-    Mixed,
-}
-
 pub(super) const V0_33_0: Drafting = Drafting {
     bit: ReleaseBit(13),
     takes_dashes: true,
@@ -157,7 +147,7 @@ pub(super) const V0_33_0: Drafting = Drafting {
     kda_conv_grows: true,
     dspark_backend: DsparkBackend::TargetsOnDeepseekV4,
     glm_draft_stays_auto: true,
-    dflash_windows: DflashWindows::Mixed,
+    adapts_any_method: true,
     names_more_mask_tokens: true,
 };
 
@@ -187,6 +177,7 @@ pub(super) const V0_30_0: Drafting = Drafting {
 
 pub(super) const V0_29_0: Drafting = Drafting {
     bit: ReleaseBit(9),
+    adapts_any_method: false,
     unsupported: Unsupported::Few,
     overrides: Overrides::Dtype,
     ..V0_30_0
@@ -222,7 +213,6 @@ pub(super) const V0_25_1: Drafting = Drafting {
     takes_dashes: false,
     overrides: Overrides::None,
     dspark_tokens: DsparkTokens::OfModules,
-    dflash_windows: DflashWindows::Alike,
     ..V0_26_0
 };
 
@@ -230,7 +220,6 @@ pub(super) const V0_24_0: Drafting = Drafting {
     bit: ReleaseBit(4),
     async_names: "",
     runner: DefaultRunner::V1,
-    dflash_windows: DflashWindows::None,
     ..V0_25_1
 };
 

@@ -3,6 +3,7 @@
 
 mod fields;
 mod settle;
+mod synthetic;
 
 use std::fmt;
 
@@ -127,8 +128,20 @@ pub struct Speculation {
     pub(crate) refused_first: Option<&'static str>,
     /// Whether the target is asked for its states.
     pub(crate) wants_states: bool,
+    /// Whether requests of a batch may have drafts of different lengths.
+    pub(crate) is_unpadded: bool,
     /// Whether the drafter's best tokens are found on each rank.
     pub(crate) wants_local_argmax: bool,
+}
+
+impl Speculation {
+    /// A drafter that is none of the checkpoint keeps `auto` where the target's
+    /// hook has made it fp8. Mirrors `vllm/model_executor/models/config.py`.
+    pub(crate) fn keep_auto(&mut self) {
+        if self.method != Method::Mtp && self.draft.is_some() && self.cache_dtype.is_none() {
+            self.cache_dtype = Some(DraftDtype::Known(CacheDtype::Auto));
+        }
+    }
 }
 
 /// A cache dtype of the drafter's own.

@@ -8,6 +8,7 @@ use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::model::draft::{self, Apart, Draft, Mtp};
 use crate::model::{Kind, Model, ModelError};
+use crate::python::{repr, repr_list};
 use crate::release::Drafting;
 use crate::release::drafting::{
     DefaultRunner, DsparkBackend, DsparkTokens, Overrides, Unsupported,
@@ -105,19 +106,12 @@ fn unmodelled(fields: Fields) -> Result<(), Box<Refusal>> {
         "quantization",
         "draft_load_config",
         "speculative_token_tree",
-        "synthetic_acceptance_rates",
         "target_model_config",
         "target_parallel_config",
         "draft_model_config",
     ];
     if let Some(name) = set.iter().find(|name| fields.value(name).is_some()) {
         return Err(not_modelled(name));
-    }
-    if fields.is_on("enable_adaptive_verification") {
-        return Err(not_modelled("enable_adaptive_verification"));
-    }
-    if fields.text("rejection_sample_method") == Some("synthetic") {
-        return Err(not_modelled("rejection_sample_method=synthetic"));
     }
     Ok(())
 }
@@ -183,6 +177,11 @@ impl Asked<'_> {
     /// The method, as asked or by the draft model's name.
     fn method(&self) -> Result<Method, Box<Refusal>> {
         let asked = match self.fields.text("method") {
+            // former methods, which no model here is drafted for by
+            Some("medusa" | "mlp_speculator") if self.model.is_some() || self.tokens.is_none() => {
+                return Err(not_modelled("method"));
+            }
+            Some("medusa" | "mlp_speculator") => Method::DraftModel,
             Some(name) => named(name)?,
             None if self.model.is_some_and(is_custom_path) => Method::CustomClass,
             None if matches!(self.model, Some("ngram" | "[ngram]")) => Method::Ngram,
@@ -455,6 +454,7 @@ impl Asked<'_> {
                 "index_share_for_mtp_iteration is only supported with method='mtp'",
             ));
         }
+        self.adaptive(method)?;
         if fields.value("tensor_parallel_size").is_some() {
             return Err(wrong_parallelism());
         }
@@ -464,13 +464,9 @@ impl Asked<'_> {
                 "draft_lm_head_quantization is not supported for method '{method}'."
             )));
         }
-        if fields.value("synthetic_acceptance_length").is_some() {
-            return Err(invalid(
-                "synthetic_acceptance_rates / synthetic_acceptance_length are only valid with \
-                 rejection_sample_method='synthetic'.",
-            ));
-        }
+        super::synthetic::check(fields, drafted.tokens)?;
         self.draft_heads(drafted)?;
+        self.aux_target(method)?;
         if fields.is_on("use_heterogeneous_vocab") {
             if method != Method::DraftModel {
                 return Err(invalid(
@@ -481,6 +477,29 @@ impl Asked<'_> {
         }
         self.fly(drafted.tokens)?;
         self.vocabularies(drafted)
+    }
+
+    /// `enable_adaptive_verification`, of which backends are asked, too, but for
+    /// DeepSeek V4's own.
+    fn adaptive(&self, method: Method) -> Result<(), Box<Refusal>> {
+        let name = "enable_adaptive_verification";
+        if !self.fields.is_on(name) {
+            return Ok(());
+        }
+        let is_v4 = matches!(self.target.model.kind, Kind::DeepseekV4(_));
+        if !is_v4 || !self.rules.adapts_any_method {
+            return Err(not_modelled(name));
+        }
+        if method != Method::Dspark && self.fields.is_on("use_local_argmax_reduction") {
+            return Err(invalid(
+                "Adaptive verification estimates per-position acceptance from the draft logits, \
+                 which use_local_argmax_reduction never materializes. Disable one of them.",
+            ));
+        }
+        if self.request.args.enforce_eager == Some(true) {
+            return Err(not_modelled("enable_adaptive_verification with enforce_eager"));
+        }
+        Ok(())
     }
 
     /// `draft_tensor_parallel_size`. Mirrors `_verify_and_get_draft_tp`.
@@ -532,6 +551,27 @@ impl Asked<'_> {
         Err(invalid(format!(
             "Total number of attention heads ({heads}) must be divisible by tensor parallel size \
              ({ranks})."
+        )))
+    }
+
+    /// Methods that read several states, where the release lists their targets.
+    fn aux_target(&self, method: Method) -> Result<(), Box<Refusal>> {
+        let listed = self.rules.aux_targets;
+        if listed.is_empty() || !matches!(method, Method::Eagle3 | Method::Dflash) {
+            return Ok(());
+        }
+        let config = &self.request.hf_config;
+        let text = config.get_set("text_config").unwrap_or(config);
+        let name = text.get_set("model_type").and_then(Value::as_str);
+        let name = name.unwrap_or_default();
+        if listed.iter().any(|part| name.contains(part)) {
+            return Ok(());
+        }
+        Err(invalid(format!(
+            "{method} is only supported for {} models. Got \
+             self.target_model_config.hf_text_config.model_type={}",
+            repr_list(listed.iter().copied()),
+            repr(name)
         )))
     }
 
@@ -628,6 +668,7 @@ impl Asked<'_> {
             runner,
             refused_first: self.refused_first(method, parallel, runner, drafted.names_mask_token),
             wants_states: drafted.wants_states,
+            is_unpadded: self.fields.is_on("disable_padded_drafter_batch"),
             wants_local_argmax: self.fields.is_on("use_local_argmax_reduction"),
         })
     }

@@ -28,10 +28,7 @@ fn raise(class: &'static str, text: impl Into<String>) -> Box<Refusal> {
 /// Targets that cannot hand intermediate states to a drafter.
 /// Mirrors `vllm/model_executor/models/interfaces.py` `supports_eagle3`.
 fn lacks_states(architecture: &str) -> bool {
-    matches!(
-        architecture,
-        "DeepseekV32ForCausalLM" | "GlmMoeDsaForCausalLM" | "DeciLMForCausalLM" | "MixtralForCausalLM"
-    )
+    matches!(architecture, "DeciLMForCausalLM" | "MixtralForCausalLM")
 }
 
 /// Whether the target hands over the states that the drafter reads.
