@@ -57,7 +57,9 @@ fn sentence(answer: &Answer) -> Markup {
     );
     match answer.asked.pipeline_parallel() {
         None | Some("" | "1") => {}
-        Some(stages) => html.add("{} stages of ", &[stages]),
+        Some(stages) => {
+            html.add("{} stages of ", &[stages]);
+        }
     }
     match answer.asked.tensor_parallel() {
         None | Some("" | "1") => {}
