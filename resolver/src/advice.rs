@@ -58,6 +58,7 @@ fn configuration(request: &Request, advice: &mut Vec<Advice>) {
         Flag::GpuMemoryUtilization,
         Flag::MaxNumSeqs,
         Flag::MaxNumBatchedTokens,
+        Flag::PipelineParallelSize,
         Flag::DecodeContextParallelSize,
         Flag::EnableExpertParallel,
     ] {
@@ -77,6 +78,7 @@ fn layers(request: &Request, advice: &mut Vec<Advice>) {
     for flag in [
         Flag::AttentionBackend,
         Flag::BlockSize,
+        Flag::PipelineParallelSize,
         Flag::DecodeContextParallelSize,
         Flag::Dtype,
         Flag::KvCacheDtypeSkipLayers,

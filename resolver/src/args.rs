@@ -11,6 +11,7 @@ use crate::value::Value;
 pub struct EngineArgs {
     pub kv_cache_dtype: Option<String>,
     pub tensor_parallel_size: Option<i64>,
+    pub pipeline_parallel_size: Option<i64>,
     pub data_parallel_size: Option<i64>,
     pub enable_expert_parallel: Option<bool>,
     pub decode_context_parallel_size: Option<i64>,
@@ -92,6 +93,7 @@ impl EngineArgs {
                 }
             }
             Flag::TensorParallelSize
+            | Flag::PipelineParallelSize
             | Flag::DataParallelSize
             | Flag::DecodeContextParallelSize
             | Flag::MaxModelLen
@@ -152,6 +154,7 @@ impl EngineArgs {
     fn int_slot(&mut self, flag: Flag) -> Option<&mut Option<i64>> {
         match flag {
             Flag::TensorParallelSize => Some(&mut self.tensor_parallel_size),
+            Flag::PipelineParallelSize => Some(&mut self.pipeline_parallel_size),
             Flag::DataParallelSize => Some(&mut self.data_parallel_size),
             Flag::DecodeContextParallelSize => Some(&mut self.decode_context_parallel_size),
             Flag::MaxModelLen => Some(&mut self.max_model_len),
@@ -200,7 +203,10 @@ impl EngineArgs {
         value: &Value,
         converted: Result<T, TypeProblem>,
     ) -> Result<Option<T>, FlagError> {
-        let computed = matches!(flag, Flag::MaxNumBatchedTokens | Flag::MaxNumSeqs);
+        let computed = matches!(flag, Flag::MaxNumBatchedTokens | Flag::MaxNumSeqs)
+            // … and compares the stages with 1, which takes any number
+            || (flag == Flag::PipelineParallelSize
+                && matches!(value, Value::String(_) | Value::Null));
         match converted {
             Ok(_) if computed && value.as_integer().is_none() => Err(wrong_type(flag, value)),
             Ok(converted) => Ok(Some(converted)),
@@ -305,8 +311,7 @@ impl Neutral {
 }
 
 /// Flags without a rule, with the value at which there is nothing to rule.
-const NEUTRAL_VALUES: [(&str, Neutral); 5] = [
-    ("pipeline_parallel_size", Neutral::Integer(1)),
+const NEUTRAL_VALUES: [(&str, Neutral); 4] = [
     ("prefill_context_parallel_size", Neutral::Integer(1)),
     ("enable_lora", Neutral::Bool(false)),
     ("calculate_kv_scales", Neutral::Bool(false)),
@@ -378,14 +383,14 @@ mod tests {
         let mut args = EngineArgs::default();
         args.set_by_name("lora_modules", &Value::Object(vec![]))
             .unwrap();
-        args.set_by_name("pipeline_parallel_size", &Value::Integer(1))
+        args.set_by_name("prefill_context_parallel_size", &Value::Integer(1))
             .unwrap();
-        args.set_by_name("pipeline_parallel_size", &Value::Integer(2))
+        args.set_by_name("prefill_context_parallel_size", &Value::Integer(2))
             .unwrap();
         args.set_by_name("seed", &Value::Integer(7)).unwrap();
         assert_eq!(
             args.unmodelled,
-            ["lora_modules", "pipeline_parallel_size"]
+            ["lora_modules", "prefill_context_parallel_size"]
         );
     }
 }

@@ -33,6 +33,7 @@ pub enum FlagKind {
 pub enum Flag {
     KvCacheDtype,
     TensorParallelSize,
+    PipelineParallelSize,
     DataParallelSize,
     EnableExpertParallel,
     DecodeContextParallelSize,
@@ -60,9 +61,10 @@ pub enum Flag {
 
 impl Flag {
     /// Every modelled flag.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 26] = [
         Self::KvCacheDtype,
         Self::TensorParallelSize,
+        Self::PipelineParallelSize,
         Self::DataParallelSize,
         Self::EnableExpertParallel,
         Self::DecodeContextParallelSize,
@@ -93,6 +95,7 @@ impl Flag {
         match self {
             Self::KvCacheDtype => "kv_cache_dtype",
             Self::TensorParallelSize => "tensor_parallel_size",
+            Self::PipelineParallelSize => "pipeline_parallel_size",
             Self::DataParallelSize => "data_parallel_size",
             Self::EnableExpertParallel => "enable_expert_parallel",
             Self::DecodeContextParallelSize => "decode_context_parallel_size",
@@ -135,6 +138,7 @@ impl Flag {
             | Self::MambaCacheMode => FlagKind::Text,
             Self::KvCacheDtypeSkipLayers => FlagKind::List,
             Self::TensorParallelSize
+            | Self::PipelineParallelSize
             | Self::DataParallelSize
             | Self::DecodeContextParallelSize
             | Self::MaxNumSeqs
@@ -172,6 +176,7 @@ impl Flag {
             | Self::KvCacheMemoryBytes => true,
             Self::KvCacheDtype
             | Self::TensorParallelSize
+            | Self::PipelineParallelSize
             | Self::DataParallelSize
             | Self::EnableExpertParallel
             | Self::DecodeContextParallelSize
@@ -191,6 +196,7 @@ impl Flag {
         match self {
             Self::KvCacheDtype => "data type of the KV cache",
             Self::TensorParallelSize => "GPUs that share each layer",
+            Self::PipelineParallelSize => "stages that share out the layers",
             Self::DataParallelSize => "replicas; experts may be spread over them",
             Self::EnableExpertParallel => "whole experts on each rank instead of slices",
             Self::DecodeContextParallelSize => "ranks that share one request's KV in decoding",

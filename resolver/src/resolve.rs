@@ -2,22 +2,24 @@
 
 mod deepseek_v4;
 mod rows;
+mod stages;
 
 use deepseek_v4::deepseek_v4;
 use rows::layer_rows;
 
+use crate::backend::rules::Target;
 use crate::config::{self, EngineConfig};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
-use crate::layout;
-use crate::model::decoder::{LayerKind, LinearKernel, WindowSource};
+use crate::layout::{self, KvCacheLayout};
+use crate::model::decoder::{DecoderLayer, LayerKind, LinearKernel, WindowSource};
 use crate::model::{Common, Decoder, Kind, Model, ModelError};
-use crate::plan;
+use crate::plan::{self, LayerRange, Plan};
 use crate::release::{InFlight, MambaMode};
 use crate::request::Request;
 use crate::resolution::{Note, Resolution, SlotBytes};
-use crate::spec::decoder::{Built, Context};
 use crate::spec;
+use crate::spec::decoder::{Built, Context};
 use crate::trace::Trace;
 use crate::{advice, notes};
 
@@ -72,12 +74,25 @@ fn run(
     config::own_code(&request.args, &model.common)?;
     let arch = arch(request)?;
     let config = config::build(request, &model, trace)?;
+    drafter_on_stages(request, &config)?;
     match &model.kind {
         Kind::DeepseekV4(facts) => {
             deepseek_v4(request, &model.common, facts, &config, arch, notes, trace)
         }
         Kind::Decoder(facts) => decoder(request, &model.common, facts, &config, arch, notes, trace),
     }
+}
+
+/// A drafter runs on the last stage, and shares out layers of its own by the same
+/// partition.
+fn drafter_on_stages(request: &Request, config: &EngineConfig) -> Result<(), Box<Refusal>> {
+    let has_stages = config.pipeline_parallel_size > 1 || request.env.pp_layer_partition.is_some();
+    if config.speculation.is_none() || !has_stages {
+        return Ok(());
+    }
+    Err(Refusal::not_modelled(
+        "speculative_config with several pipeline stages or VLLM_PP_LAYER_PARTITION is not modelled",
+    ))
 }
 
 fn decoder(
@@ -124,6 +139,7 @@ fn decoder(
     let context = Context {
         common,
         decoder,
+        whole: decoder,
         config,
         target: profile.on(arch),
         capability: request.gpu.capability,
@@ -131,13 +147,46 @@ fn decoder(
         drafts_for: None,
         non_causal: false,
     };
-    let mut built = spec::decoder::build(&context, notes, trace)?;
+    spec::decoder::before_layers(&context)?;
+    let ranges = stages::ranges(
+        request.env.pp_layer_partition.as_deref(),
+        common.num_hidden_layers,
+        config.pipeline_parallel_size,
+        trace,
+    )?;
+    let mut built = if ranges.len() == 1 {
+        vec![spec::decoder::build(&context, notes, trace)?]
+    } else {
+        let mut built = Vec::with_capacity(ranges.len());
+        for range in &ranges {
+            stage_with_experts(common, decoder, range)?;
+            let stage = Context {
+                decoder: &decoder.stage(range),
+                ..context
+            };
+            // the first tells how; the others are like it
+            let silent = &mut Trace::silent();
+            let trace = if built.is_empty() {
+                &mut *trace
+            } else {
+                silent
+            };
+            built.push(spec::decoder::build(&stage, notes, trace)?);
+        }
+        once(notes);
+        built
+    };
     if !profile.has_layouts {
         let requested = request.env.kv_cache_layout.as_deref();
-        layout::check_order_in_page(requested, &built.backends, arch)?;
+        for stage in &built {
+            layout::check_order_in_page(requested, &stage.backends, arch)?;
+        }
     }
-    built.concerns |= notes::context_parallelism_is_asked_late(config, profile, notes);
-    let resolution = plan(request, config, built, arch, notes, trace)?;
+    let asked_late = notes::context_parallelism_is_asked_late(config, profile, notes);
+    if let Some(first) = built.first_mut() {
+        first.concerns |= asked_late;
+    }
+    let resolution = plan(request, config, (built, &ranges), arch, notes, trace)?;
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)
 }
@@ -154,42 +203,116 @@ fn keeps_all_states(request: &Request, decoder: &Decoder, config: &EngineConfig)
     asks && may && can && config.enable_prefix_caching
 }
 
-/// From built layers to the answer.
+/// Some models with experts look for a layer that has them on every stage, each
+/// in words of its own.
+fn stage_with_experts(
+    common: &Common,
+    decoder: &Decoder,
+    range: &LayerRange,
+) -> Result<(), Box<Refusal>> {
+    let of_stage = |layer: &&DecoderLayer| range.contains(&u64::from(layer.index));
+    let with_cache = decoder.layers.iter().filter(of_stage).count() as u64;
+    let layers = range.end - range.start;
+    // Nemotron-H's layers keep a cache or have experts
+    let lacks =
+        layers == 0 || (common.architecture == "NemotronHForCausalLM" && with_cache == layers);
+    if lacks && common.has_experts {
+        return Err(Refusal::not_modelled(format!(
+            "a stage of {} without experts is not modelled",
+            common.architecture
+        )));
+    }
+    Ok(())
+}
+
+/// Each note once, however many stages have made it.
+fn once(notes: &mut Vec<Note>) {
+    let mut seen: Vec<Note> = Vec::with_capacity(notes.len());
+    for note in notes.drain(..) {
+        if !seen.contains(&note) {
+            seen.push(note);
+        }
+    }
+    *notes = seen;
+}
+
+/// Whether the worker of some stage is known to refuse the plan.
+fn worker_refuses(
+    built: &Built,
+    ranges: &[LayerRange],
+    plan: &Plan,
+    layout: Option<KvCacheLayout>,
+    target: Target,
+    notes: &mut Vec<Note>,
+) -> Result<bool, Box<Refusal>> {
+    let mut refuses = false;
+    for (range, bytes_per_block) in ranges.iter().zip(&plan.stage_blocks) {
+        let of_stage;
+        let layers = if ranges.len() == 1 {
+            &built.layers
+        } else {
+            of_stage = built.layers.of_stage(range);
+            &of_stage
+        };
+        let backends = &built.spec_backends;
+        refuses |= spec::decoder::worker_concerns(
+            layers,
+            backends,
+            target,
+            layout,
+            *bytes_per_block,
+            notes,
+        )?;
+    }
+    if ranges.len() > 1 {
+        once(notes);
+    }
+    if let Some((stage, misplaced)) = plan.misplaced {
+        refuses = true;
+        notes.push(notes::on_misplaced(stage, misplaced));
+    }
+    Ok(refuses)
+}
+
+/// From built layers to the answer. `built` are the stages, with each one's layers.
 fn plan(
     request: &Request,
     config: &EngineConfig,
-    mut built: Built,
+    (built, ranges): (Vec<Built>, &[LayerRange]),
     arch: Arch,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Box<Refusal>> {
+    let layouts: Vec<_> = built.iter().map(|stage| stage.layouts.clone()).collect();
+    let mut built = stages::join(built)?;
     let requested_layout = request.env.kv_cache_layout.as_deref();
     let profile = request.release.profile();
     let rows = layer_rows(&built.layers, profile.drafting.marks_layers)?;
     let layout = if profile.has_layouts {
-        let candidates = layout::compact(built.layouts, &built.layers)?;
+        stages::agree(&layouts)?;
+        let candidates = layout::compact(std::mem::take(&mut built.layouts), &built.layers)?;
         Some(layout::resolve(requested_layout, &candidates, trace)?)
     } else {
         None
     };
     let mut plan = plan::plan(
         &mut built.layers,
+        ranges,
         layout,
         config,
         profile,
         pool_bytes(request),
         trace,
     )?;
-    let tensors = plan.capacity.as_mut().map(|capacity| &mut capacity.tensors[..]);
+    let tensors = plan
+        .capacity
+        .as_mut()
+        .map(|capacity| &mut capacity.tensors[..]);
     rows.rename(&mut plan.groups, tensors.unwrap_or_default());
-    let worker_refuses = spec::decoder::worker_concerns(
-        &built.layers,
-        &built.spec_backends,
-        profile.on(arch),
-        layout,
-        plan.bytes_per_block,
-        notes,
-    )?;
+    for stage in &mut plan.stages {
+        rows.rename(&mut [], &mut stage.tensors);
+    }
+    let worker_refuses = worker_refuses(&built, ranges, &plan, layout, profile.on(arch), notes)?;
     let outcome = if built.concerns || worker_refuses {
         Outcome::Unverified
     } else if built.cache_dtype == config.requested_cache_dtype {
@@ -237,6 +360,7 @@ fn plan(
         groups: plan.groups,
         available_memory: pool_bytes(request),
         capacity: plan.capacity,
+        stages: plan.stages,
         notes: Vec::new(),
         trace: Vec::new(),
     })
@@ -254,7 +378,11 @@ fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
             format!("EngineArgs.__init__() got an unexpected keyword argument '{flag}'"),
         ));
     }
-    let has_short = request.release.profile().engine_args.contains(&"spec_method".to_owned());
+    let has_short = request
+        .release
+        .profile()
+        .engine_args
+        .contains(&"spec_method".to_owned());
     if let (Some((flag, _)), false) = (request.args.spec_flags.first(), has_short) {
         return Err(Refusal::raised(
             Stage::Config,

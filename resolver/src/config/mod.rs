@@ -20,7 +20,6 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
 use crate::model::{AutoCacheDtype, Kind, Model};
-use crate::release::InFlight;
 use crate::request::Request;
 use crate::speculation::{self, Speculation};
 use crate::trace::Trace;
@@ -40,6 +39,8 @@ pub struct EngineConfig {
     pub model_dtype: ModelDtype,
     /// Ranks that share each layer.
     pub tensor_parallel_size: u64,
+    /// Stages that share out the layers.
+    pub pipeline_parallel_size: u64,
     /// Ranks that a layer's experts are sliced over.
     pub expert_slices: u64,
     /// Ranks that share one request's KV in decoding.
@@ -76,6 +77,8 @@ pub struct EngineConfig {
     pub recurrent_dtype: StateDtype,
     /// No layer has a window.
     pub disable_sliding_window: bool,
+    /// Tokens in a block of states, if the user says so.
+    pub mamba_block_size: Option<i64>,
     /// The drafter.
     pub speculation: Option<Speculation>,
 }
@@ -148,7 +151,7 @@ pub(crate) fn build(
     }
     let disable_hybrid_kv_cache_manager = checks::hybrid_manager_off(request, &model.common, speculation.as_ref())?;
     checks::float_cache(cache_dtype, dtype, profile)?;
-    parallel::heads(args, &model.common)?;
+    parallel::heads(args, model, profile)?;
     checks::activation_scheme(&model.common, profile)?;
     checks::quantised_dtype(dtype, model)?;
     let max_model_len = drafting::length(max_model_len, speculation.as_ref(), trace);
@@ -162,30 +165,20 @@ pub(crate) fn build(
     checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
     checks::mamba_block_size(args, max_model_len)?;
 
-    let max_concurrent_batches = if async_scheduling { 2 } else { 1 };
-    let (reserved_batches, counted) = match profile.in_flight {
-        InFlight::OneBatch { .. } => (1, "one batch is reserved, whatever is in flight"),
-        InFlight::EveryBatch if async_scheduling => (2, "async scheduling on"),
-        InFlight::EveryBatch => (1, "async scheduling off"),
-    };
-    let max_in_flight_tokens = mul(reserved_batches, max_num_batched_tokens)?;
-    trace.step(
-        Stage::Config,
-        "vllm/config/vllm.py",
-        "VllmConfig.max_in_flight_tokens",
-        || {
-            format!(
-                "{max_in_flight_tokens} tokens are reserved for what is in flight: {reserved_batches} × \
-                 {max_num_batched_tokens} ({counted})"
-            )
-        },
-    );
+    let (max_concurrent_batches, max_in_flight_tokens) = batch::in_flight(
+        args,
+        model,
+        (async_scheduling, max_num_batched_tokens),
+        profile,
+        trace,
+    )?;
 
     Ok(EngineConfig {
         requested_cache_dtype: asked,
         cache_dtype,
         model_dtype: dtype,
         tensor_parallel_size: or_one(args.tensor_parallel_size),
+        pipeline_parallel_size: or_one(args.pipeline_parallel_size),
         expert_slices: expert_slices(args)?,
         decode_context_parallel_size: or_one(args.decode_context_parallel_size),
         max_model_len,
@@ -206,6 +199,7 @@ pub(crate) fn build(
         state_dtype: StateDtype::asked(args.mamba_cache_dtype.as_deref()),
         recurrent_dtype: StateDtype::asked(args.mamba_ssm_cache_dtype.as_deref()),
         disable_sliding_window: args.disable_sliding_window.unwrap_or(false),
+        mamba_block_size: args.mamba_block_size,
         speculation,
     })
 }

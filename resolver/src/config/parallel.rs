@@ -2,9 +2,9 @@
 
 use super::checks::{at_least, check_class, invalid};
 use crate::args::EngineArgs;
-use crate::error::Refusal;
+use crate::error::{Refusal, Stage};
 use crate::flag::Flag;
-use crate::model::Common;
+use crate::model::{Kind, Model};
 use crate::release::Profile;
 
 /// GPUs of one node. A case says nothing of the node; this is the oracle's.
@@ -13,6 +13,7 @@ const NODE_GPUS: i64 = 64;
 /// `vllm/config/parallel.py` `ParallelConfig`.
 pub(super) fn parallel(args: &EngineArgs, profile: &Profile) -> Result<(), Box<Refusal>> {
     let fields = [
+        Flag::PipelineParallelSize,
         Flag::TensorParallelSize,
         Flag::DataParallelSize,
         Flag::EnableExpertParallel,
@@ -22,6 +23,9 @@ pub(super) fn parallel(args: &EngineArgs, profile: &Profile) -> Result<(), Box<R
         unbounded(args)?;
     }
     check_class("ParallelConfig", args, &fields, |flag, errors| match flag {
+        Flag::PipelineParallelSize => {
+            at_least(errors, flag.name(), args.pipeline_parallel_size, 1);
+        }
         Flag::TensorParallelSize => at_least(errors, flag.name(), args.tensor_parallel_size, 1),
         Flag::DataParallelSize => {
             at_least(errors, flag.name(), args.data_parallel_size, 1);
@@ -39,9 +43,10 @@ pub(super) fn parallel(args: &EngineArgs, profile: &Profile) -> Result<(), Box<R
         _ => {}
     })?;
     let tensor = args.tensor_parallel_size.unwrap_or(1);
-    if tensor > NODE_GPUS {
+    let world = i128::from(tensor) * i128::from(args.pipeline_parallel_size.unwrap_or(1));
+    if world > i128::from(NODE_GPUS) {
         return Err(invalid(format!(
-            "World size ({tensor}) is larger than the number of available GPUs ({NODE_GPUS}) in \
+            "World size ({world}) is larger than the number of available GPUs ({NODE_GPUS}) in \
              this node. If this is intentional and you are using:\n- ray, set \
              '--distributed-executor-backend ray'.\n- multiprocessing, set '--nnodes' \
              appropriately."
@@ -60,6 +65,7 @@ pub(super) fn parallel(args: &EngineArgs, profile: &Profile) -> Result<(), Box<R
 /// Sizes below 1 that nothing stops here: what they lead to later was not asked.
 fn unbounded(args: &EngineArgs) -> Result<(), Box<Refusal>> {
     let sizes = [
+        (Flag::PipelineParallelSize, args.pipeline_parallel_size),
         (Flag::TensorParallelSize, args.tensor_parallel_size),
         (Flag::DataParallelSize, args.data_parallel_size),
         (
@@ -78,7 +84,15 @@ fn unbounded(args: &EngineArgs) -> Result<(), Box<Refusal>> {
 
 /// Heads over ranks. Mirrors `vllm/config/model.py`
 /// `ModelConfig.verify_with_parallel_config`.
-pub(super) fn heads(args: &EngineArgs, model: &Common) -> Result<(), Box<Refusal>> {
+pub(super) fn heads(
+    args: &EngineArgs,
+    model: &Model,
+    profile: &Profile,
+) -> Result<(), Box<Refusal>> {
+    let Model {
+        common: model,
+        kind,
+    } = model;
     let heads = model.num_attention_heads;
     let tensor = super::or_one(args.tensor_parallel_size);
     if !heads.is_multiple_of(tensor) {
@@ -91,6 +105,18 @@ pub(super) fn heads(args: &EngineArgs, model: &Common) -> Result<(), Box<Refusal
         return Err(invalid(
             "Number of experts in the model must be greater than 0 when expert parallelism is \
              enabled.",
+        ));
+    }
+    let has_stages = match kind {
+        Kind::DeepseekV4(_) => profile.v4_has_stages,
+        Kind::Decoder(_) => true,
+    };
+    if super::or_one(args.pipeline_parallel_size) > 1 && !has_stages {
+        return Err(Refusal::raised(
+            Stage::Config,
+            "NotImplementedError",
+            "Pipeline parallelism is not supported for this model. Supported models implement the \
+             `SupportsPP` interface.",
         ));
     }
     let context = super::or_one(args.decode_context_parallel_size);

@@ -56,6 +56,10 @@ pub struct Profile {
     pub dcp_divides: &'static str,
     /// What of a batch in flight a window reserves.
     pub in_flight: InFlight,
+    /// Which model runner serves a model.
+    pub model_runner: ModelRunner,
+    /// DeepSeek V4 can be shared out over stages (since 0.21).
+    pub v4_has_stages: bool,
 
     /// Which classes DeepSeek V4's attention may get.
     pub v4_classes: V4Classes,
@@ -124,6 +128,8 @@ pub struct Profile {
     pub grouping: Grouping,
     /// How a block is laid out.
     pub block_rule: BlockRule,
+    /// What a stage without layers that have a cache trips over.
+    pub empty_block: EmptyBlock,
     /// vLLM's tensors are views into one allocation (since 0.24); before, each is
     /// an allocation of its own.
     pub one_backing: bool,
@@ -190,6 +196,18 @@ pub enum InFlight {
     },
     /// Every batch in flight (since 0.26).
     EveryBatch,
+}
+
+/// Which model runner serves a model, as far as it is modelled.
+/// `vllm/config/vllm.py` `DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelRunner {
+    /// V1 (through 0.27).
+    First,
+    /// V2 for listed architectures and for what is dense and no hybrid (0.28).
+    ByModel,
+    /// V2 (since 0.29).
+    Second,
 }
 
 /// Classes of DeepSeek V4's attention.
@@ -314,6 +332,18 @@ pub enum BlockRule {
     SideBySide,
 }
 
+/// What a stage trips over whose block has no bytes, where groups' pages lie
+/// side by side. `_get_kv_cache_bytes_per_block`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmptyBlock {
+    /// An assertion, before memory is looked at (0.29 to 0.31).
+    Asserted,
+    /// The same where blocks are outermost; else a division, after (0.32).
+    Divided,
+    /// The same, but the division is tried before (since 0.33).
+    Tried,
+}
+
 /// What the slots of a block are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotRule {
@@ -369,19 +399,18 @@ pub enum CapacityLog {
 }
 
 impl CapacityLog {
-    /// The line or lines. Mirrors `vllm/v1/core/kv_cache_utils.py`
+    /// The lines. Mirrors `vllm/v1/core/kv_cache_utils.py`
     /// `_report_kv_cache_config`, since 0.28 `update_kv_cache_capacity`.
     #[must_use]
-    pub fn line(self, tokens: u64, max_model_len: u64, concurrency: &str) -> String {
-        let between = match self {
-            Self::TwoLines => "\n",
-            Self::OneLine => ", ",
-        };
-        format!(
-            "GPU KV cache size: {} tokens{between}Maximum concurrency for {} tokens per request: \
-             {concurrency}x",
-            thousands(tokens),
+    pub fn lines(self, tokens: u64, max_model_len: u64, concurrency: &str) -> Vec<String> {
+        let size = format!("GPU KV cache size: {} tokens", thousands(tokens));
+        let requests = format!(
+            "Maximum concurrency for {} tokens per request: {concurrency}x",
             thousands(max_model_len),
-        )
+        );
+        match self {
+            Self::TwoLines => vec![size, requests],
+            Self::OneLine => vec![format!("{size}, {requests}")],
+        }
     }
 }

@@ -1,8 +1,9 @@
 //! Each release as what it did differently from the next.
 
 use super::profile::{
-    BlockRule, CapacityLog, CapacityRule, Checkpoints, Files, Grouping, InFlight, MambaMode,
-    PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype, V4Classes, V4Heads, WindowBlock,
+    BlockRule, CapacityLog, CapacityRule, Checkpoints, EmptyBlock, Files, Grouping, InFlight,
+    MambaMode, ModelRunner, PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype,
+    V4Classes, V4Heads, WindowBlock,
 };
 use super::{drafting, tables};
 use crate::backend::{registry, rules};
@@ -47,6 +48,8 @@ pub(super) const V0_33_0: Profile = Profile {
     length_is_yarns: false,
     dcp_divides: "divisible by ",
     in_flight: InFlight::EveryBatch,
+    model_runner: ModelRunner::Second,
+    v4_has_stages: true,
     v4_classes: V4Classes::ByArch,
     v4_heads: V4Heads::FromEight,
     pads_shared_experts: true,
@@ -75,6 +78,7 @@ pub(super) const V0_33_0: Profile = Profile {
     has_layouts: true,
     grouping: Grouping::Packed,
     block_rule: BlockRule::SideBySide,
+    empty_block: EmptyBlock::Tried,
     one_backing: true,
     windows_split_to_fit: true,
     pads_by_block_stride: false,
@@ -89,6 +93,7 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
     backend_rules: &rules::V0_32_0,
     unknown_dtype: UnknownDtype::Parser,
     checks_float_clash: false,
+    empty_block: EmptyBlock::Divided,
     wants_activation_scheme: true,
     gb10_is_small: false,
     state_block_suits_prefill: false,
@@ -105,6 +110,7 @@ pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
     backend_rules: &rules::V0_31_0,
     stride_rule: StrideRule::SparseRows,
     checks_aligned_block: false,
+    empty_block: EmptyBlock::Asserted,
     state_block_suits_all: false,
     checkpoints: Checkpoints::Kda,
     mamba_mode: MambaMode::MayBeAll,
@@ -137,6 +143,7 @@ pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
 pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
     backend_rules: &rules::V0_28_0,
     has_layouts: false,
+    model_runner: ModelRunner::ByModel,
     checkpoints: Checkpoints::None,
     refines_expert_blocks: false,
     models_context_parallelism: false,
@@ -149,6 +156,7 @@ pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
 pub(super) const V0_27_1: Profile = listed!(V0_27_1, V0_28_0, {
     models_all_families: false,
     has_huge_tier: false,
+    model_runner: ModelRunner::First,
     capacity_log: CapacityLog::TwoLines,
 });
 
@@ -201,4 +209,5 @@ pub(super) const V0_21_0: Profile = listed!(V0_21_0, V0_22_1, {
 
 pub(super) const V0_20_2: Profile = listed!(V0_20_2, V0_21_0, {
     instead_of_nvfp4: None,
+    v4_has_stages: false,
 });

@@ -387,6 +387,17 @@ impl Layers {
         }
     }
 
+    /// The layers of these decoder layers, over the same specs.
+    pub(crate) fn of_stage(&self, range: &std::ops::Range<u64>) -> Self {
+        let list = self.list.iter().copied();
+        Self {
+            list: list
+                .filter(|layer| range.contains(&u64::from(layer.index)))
+                .collect(),
+            ..self.clone()
+        }
+    }
+
     /// The layer's spec.
     pub fn spec(&self, layer: Layer) -> &LayerSpec {
         &self.specs[layer.spec]

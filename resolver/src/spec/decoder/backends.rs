@@ -11,8 +11,8 @@ use crate::backend::select::{Selection, select};
 use crate::dtype::{CacheDtype, KvQuantMode};
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
-use crate::model::AutoCacheDtype;
 use crate::model::decoder::{Attention, DtypeHook, LayerKind, LinearKernel};
+use crate::model::{AutoCacheDtype, Decoder};
 use crate::resolution::Note;
 use crate::trace::Trace;
 
@@ -23,8 +23,6 @@ const SELECTOR_FILE: &str = "vllm/v1/attention/selector.py";
 pub(super) struct Chosen {
     /// Each layer's backend and cache dtype, in the decoder's order.
     pub layers: Vec<(LayerBackend, CacheDtype)>,
-    /// Whether an indexer's cache comes first.
-    pub has_indexer: bool,
     /// What is written back in the end.
     pub cache_dtype: CacheDtype,
     /// Whether a backend takes what it does not declare.
@@ -33,13 +31,13 @@ pub(super) struct Chosen {
 
 impl Chosen {
     /// The distinct backends, in the order of the layers.
-    pub fn distinct(&self) -> Vec<LayerBackend> {
+    pub fn distinct(&self, decoder: &Decoder) -> Vec<LayerBackend> {
         let indexer = LayerBackend::Fixed(FixedBackend::DeepseekV32Indexer);
         let mut distinct = Vec::new();
-        if self.has_indexer {
-            distinct.push(indexer);
-        }
-        for (backend, _) in &self.layers {
+        for (layer, (backend, _)) in decoder.layers.iter().zip(&self.layers) {
+            if layer.kind == (LayerKind::Mla { indexer: true }) && !distinct.contains(&indexer) {
+                distinct.push(indexer);
+            }
             if !distinct.contains(backend) {
                 distinct.push(*backend);
             }
@@ -56,7 +54,6 @@ pub(super) fn choose(
 ) -> Result<Chosen, Box<Refusal>> {
     let mut chosen = Chosen {
         layers: Vec::with_capacity(context.decoder.layers.len()),
-        has_indexer: context.decoder.index_topk.is_some(),
         cache_dtype: context.config.cache_dtype,
         concerns: false,
     };

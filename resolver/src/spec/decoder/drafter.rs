@@ -174,6 +174,11 @@ pub(crate) fn local_argmax(speculation: &Speculation) -> Result<(), Box<Refusal>
 }
 
 impl Drafted<'_> {
+    /// The distinct backends, in the order of the layers.
+    pub fn distinct(&self) -> Vec<LayerBackend> {
+        self.chosen.distinct(&self.drafter.decoder)
+    }
+
     /// Appends the drafter's layers to the target's, and to each new spec its backend.
     pub(super) fn add_layers(
         &self,
