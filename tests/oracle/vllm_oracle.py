@@ -264,7 +264,7 @@ def init_groups(config):
         "_TP": tp,
         "_PP": 1,
         "_DP": parallel.data_parallel_size,
-        "_EP": tp * parallel.data_parallel_size,
+        "_EP": tp * getattr(parallel, "prefill_context_parallel_size", 1) * parallel.data_parallel_size,
         "_DCP": getattr(parallel, "decode_context_parallel_size", 1),
         "_PCP": getattr(parallel, "prefill_context_parallel_size", 1),
         "_EPLB": 1,
@@ -405,6 +405,8 @@ def run_case(case):
             pass
         config = args.create_engine_config(usage)
         out["stage"] = "model"
+        if context_parallel(config) and pcp_is_validated_first():
+            validate_pcp(config)
         model = build_model(config)
         out["stage"] = "specs"
         from vllm.platforms import current_platform
@@ -431,7 +433,16 @@ def run_case(case):
         )
         out["stage"] = "plan"
         if case.get("available_memory") is not None:
-            out.update(plan(config, specs, int(case["available_memory"])))
+            planned = {}
+            if context_parallel(config) and profiles_graphs(config):
+                out["stage"] = "engine"
+                set_up_cache(config)
+                out["stage"] = "plan"
+            kv, sched_kv = plan(config, specs, int(case["available_memory"]), planned)
+            if context_parallel(config):
+                out["stage"] = "engine"
+                start_engine(config, kv, sched_kv)
+            out.update(planned)
         out["ok"], out["stage"] = True, "done"
     except BaseException as e:  # the error is the answer
         out["error_type"] = type(e).__name__
@@ -446,14 +457,105 @@ def run_case(case):
     return out
 
 
-def plan(config, specs, available):
+def context_parallel(config):
+    parallel = config.parallel_config
+    return (getattr(parallel, "decode_context_parallel_size", 1) > 1
+            or getattr(parallel, "prefill_context_parallel_size", 1) > 1)
+
+
+def profiles_graphs(config):
+    """Whether memory profiling sets up a small KV cache, ahead of the plan: to see what CUDA graphs take."""
+    if config.cache_config.kv_cache_memory_bytes or config.compilation_config.cudagraph_mode.name == "NONE":
+        return False
+    if not uses_v2_runner(config):
+        return True
+    try:  # through 0.28 the second model runner does not look
+        from vllm.v1.worker.gpu.cudagraph_utils import profile_cudagraph_memory  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def uses_v2_runner(config):
+    if hasattr(type(config), "use_v2_model_runner"):
+        return config.use_v2_model_runner
+    import vllm.envs as envs
+
+    return bool(envs.VLLM_USE_V2_MODEL_RUNNER)
+
+
+def validate_pcp(config):
+    """What the second model runner says of prefill context parallelism: since 0.33 before it loads the model,
+    before when it sets up the KV cache."""
+    if getattr(config.parallel_config, "prefill_context_parallel_size", 1) > 1 and uses_v2_runner(config):
+        from vllm.v1.worker.gpu.pcp_manager import PCPManager
+
+        model = config.model_config
+        images = getattr(model, "supports_multimodal_inputs", None)
+        if images is None:  # through 0.30 its processor is asked, which is not at hand
+            images = model.is_multimodal_model
+        PCPManager.validate_config(config, images)
+
+
+def pcp_is_validated_first():
+    import inspect
+
+    try:
+        from vllm.v1.worker.gpu.pcp_manager import maybe_build_pcp_manager
+    except ImportError:
+        return False
+    return inspect.signature(maybe_build_pcp_manager).parameters["block_tables"].default is None
+
+
+def set_up_cache(config):
+    """What the worker asserts when it sets up the KV cache, as far as context parallelism goes."""
+    from vllm.v1.worker.cp_utils import check_attention_cp_compatibility
+
+    if not pcp_is_validated_first():
+        validate_pcp(config)
+    check_attention_cp_compatibility(config)
+
+
+def start_engine(config, kv, sched_kv):
+    """What the engine core checks once the KV cache is planned, up to its scheduler."""
+    from vllm.v1.core import kv_cache_utils as utils
+    from vllm.v1.core.sched import scheduler
+
+    cache = config.cache_config
+    cache.num_gpu_blocks = kv.num_blocks
+    groups = sched_kv.kv_cache_groups
+    own = [g.kv_cache_spec.block_size for g in groups if getattr(g.kv_cache_spec, "prefix_cacheable", True)]
+    before = cache.block_size
+    cache.block_size = min(own or [g.kv_cache_spec.block_size for g in groups])
+    config.validate_block_size()
+    sizes = utils.resolve_kv_cache_block_sizes(sched_kv, config)
+    set_up_cache(config)
+
+    class NoImages:
+        """Stands for the registry of processors and for their budget, which want files that are not at hand."""
+
+        def __init__(self, *a, **k):
+            pass
+
+        def supports_multimodal_inputs(self, *a, **k):
+            return False
+
+        def __getattr__(self, name):
+            return 1
+
+    scheduler.MultiModalBudget = NoImages
+    scheduler.Scheduler(vllm_config=config, kv_cache_config=sched_kv, structured_output_manager=None,
+              block_size=sizes[0], hash_block_size=sizes[1], mm_registry=NoImages())
+    cache.block_size = before
+
+
+def plan(config, specs, available, out):
     from vllm.v1.core import kv_cache_utils as utils
 
     try:
         from vllm.v1.core import kv_cache_planning as planning
     except ImportError:
         planning = utils
-    out = {}
     try:
         from vllm.v1.kv_cache_spec_registry import register_all_kvcache_specs
 
@@ -503,7 +605,7 @@ def plan(config, specs, available):
         out["max_concurrency"] = utils.get_max_concurrency_for_kv_cache_config(config, kv)
     if hasattr(utils, "update_kv_cache_capacity"):  # older releases log while planning
         utils.update_kv_cache_capacity(config, sched_kv)
-    return out
+    return kv, sched_kv
 
 
 def main():
