@@ -14,6 +14,10 @@ pub struct EngineArgs {
     pub data_parallel_size: Option<i64>,
     pub enable_expert_parallel: Option<bool>,
     pub decode_context_parallel_size: Option<i64>,
+    pub prefill_context_parallel_size: Option<i64>,
+    pub cp_kv_cache_interleave_size: Option<i64>,
+    pub dcp_kv_cache_interleave_size: Option<i64>,
+    pub dcp_comm_backend: Option<String>,
     pub max_model_len: Option<i64>,
     pub max_num_batched_tokens: Option<i64>,
     pub max_num_seqs: Option<i64>,
@@ -36,6 +40,8 @@ pub struct EngineArgs {
     pub trust_remote_code: Option<bool>,
     /// Flags that were passed and have no rule here, by name.
     pub unmodelled: Vec<String>,
+    /// Flags that decide nothing here, but that not every release has.
+    pub idle: Vec<&'static str>,
     /// Values that are not of their flag's type, for vLLM's own message.
     pub(crate) wrong: Vec<WrongValue>,
 }
@@ -66,6 +72,7 @@ impl EngineArgs {
             Flag::KvCacheDtype => self.kv_cache_dtype = Some(text(flag, value)?),
             Flag::AttentionBackend => self.attention_backend = Some(text(flag, value)?),
             Flag::Dtype => self.dtype = Some(text(flag, value)?),
+            Flag::DcpCommBackend => self.dcp_comm_backend = Some(text(flag, value)?),
             Flag::MambaCacheDtype => self.mamba_cache_dtype = Some(text(flag, value)?),
             Flag::MambaSsmCacheDtype => self.mamba_ssm_cache_dtype = Some(text(flag, value)?),
             Flag::MambaCacheMode => self.mamba_cache_mode = Some(text(flag, value)?),
@@ -90,6 +97,9 @@ impl EngineArgs {
             Flag::TensorParallelSize
             | Flag::DataParallelSize
             | Flag::DecodeContextParallelSize
+            | Flag::PrefillContextParallelSize
+            | Flag::CpKvCacheInterleaveSize
+            | Flag::DcpKvCacheInterleaveSize
             | Flag::MaxModelLen
             | Flag::MaxNumBatchedTokens
             | Flag::MaxNumSeqs
@@ -136,6 +146,7 @@ impl EngineArgs {
                 Flag::KvCacheDtype => self.kv_cache_dtype = None,
                 Flag::AttentionBackend => self.attention_backend = None,
                 Flag::Dtype => self.dtype = None,
+                Flag::DcpCommBackend => self.dcp_comm_backend = None,
                 Flag::MambaCacheDtype => self.mamba_cache_dtype = None,
                 Flag::MambaSsmCacheDtype => self.mamba_ssm_cache_dtype = None,
                 Flag::MambaCacheMode => self.mamba_cache_mode = None,
@@ -150,6 +161,9 @@ impl EngineArgs {
             Flag::TensorParallelSize => Some(&mut self.tensor_parallel_size),
             Flag::DataParallelSize => Some(&mut self.data_parallel_size),
             Flag::DecodeContextParallelSize => Some(&mut self.decode_context_parallel_size),
+            Flag::PrefillContextParallelSize => Some(&mut self.prefill_context_parallel_size),
+            Flag::CpKvCacheInterleaveSize => Some(&mut self.cp_kv_cache_interleave_size),
+            Flag::DcpKvCacheInterleaveSize => Some(&mut self.dcp_kv_cache_interleave_size),
             Flag::MaxModelLen => Some(&mut self.max_model_len),
             Flag::MaxNumBatchedTokens => Some(&mut self.max_num_batched_tokens),
             Flag::MaxNumSeqs => Some(&mut self.max_num_seqs),
@@ -223,6 +237,10 @@ impl EngineArgs {
         if let Ok(flag) = name.parse() {
             return self.set(flag, value);
         }
+        if name == Q_REPLICATE && matches!(value, Value::Bool(_) | Value::Null) {
+            self.idle.push(Q_REPLICATE);
+            return Ok(());
+        }
         let untouched = *value == Value::Null
             || UNTOUCHING_FLAGS.contains(&name)
             || NEUTRAL_VALUES
@@ -234,6 +252,9 @@ impl EngineArgs {
         Ok(())
     }
 }
+
+/// Copies a projection's weights under decode context parallelism (since 0.29).
+const Q_REPLICATE: &str = "dcp_q_replicate";
 
 /// Flags of `EngineArgs` that no decision about the KV cache looks at.
 const UNTOUCHING_FLAGS: [&str; 15] = [
@@ -270,9 +291,8 @@ impl Neutral {
 }
 
 /// Flags without a rule, with the value at which there is nothing to rule.
-const NEUTRAL_VALUES: [(&str, Neutral); 5] = [
+const NEUTRAL_VALUES: [(&str, Neutral); 4] = [
     ("pipeline_parallel_size", Neutral::Integer(1)),
-    ("prefill_context_parallel_size", Neutral::Integer(1)),
     ("enable_lora", Neutral::Bool(false)),
     ("calculate_kv_scales", Neutral::Bool(false)),
     ("enable_eplb", Neutral::Bool(false)),

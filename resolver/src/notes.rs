@@ -329,7 +329,7 @@ fn bare_assertion(stage: Stage, release: Release) -> String {
             "vLLM asserts without a word that a page grows with its block, which one that is \
              padded does not; choose other layers to keep unquantised."
         }
-        Stage::Args | Stage::Specs | Stage::Unmodelled => "vLLM asserts this without a word.",
+        Stage::Args | Stage::Specs | Stage::Engine | Stage::Unmodelled => "vLLM asserts this without a word.",
     }
     .to_owned()
 }

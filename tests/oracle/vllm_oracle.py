@@ -21,12 +21,15 @@ A case:
 import dataclasses
 import importlib
 import importlib.machinery
+import inspect
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
 import time
+import traceback
 import types
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "INFO")
@@ -247,6 +250,7 @@ class ToMeta(TorchFunctionMode):
         device = kwargs.get("device")
         if "cuda" in str(device) or (isinstance(device, int) and not isinstance(device, bool)):
             kwargs["device"] = "meta"
+        kwargs.pop("pin_memory", None)  # needs a driver
         if getattr(func, "__name__", "") in ("to", "cuda"):
             args = tuple(
                 "meta" if isinstance(a, (str, torch.device)) and "cuda" in str(a) else a
@@ -436,20 +440,18 @@ def run_case(case):
             planned = {}
             if context_parallel(config) and profiles_graphs(config):
                 out["stage"] = "engine"
-                set_up_cache(config)
+                set_up_cache(config, specs)
                 out["stage"] = "plan"
             kv, sched_kv = plan(config, specs, int(case["available_memory"]), planned)
             if context_parallel(config):
                 out["stage"] = "engine"
-                start_engine(config, kv, sched_kv)
+                start_engine(config, specs, kv, sched_kv)
             out.update(planned)
         out["ok"], out["stage"] = True, "done"
     except BaseException as e:  # the error is the answer
         out["error_type"] = type(e).__name__
         out["error"] = str(e)
         if os.environ.get("ORACLE_TRACE"):
-            import traceback
-
             traceback.print_exc()
     out["log"] = [l for l in capture.lines if any(
         k in l for k in ("KV cache", "kv cache", "Using ", "Auto-fit", "backend", "block size",
@@ -490,16 +492,12 @@ def validate_pcp(config):
     if getattr(config.parallel_config, "prefill_context_parallel_size", 1) > 1 and uses_v2_runner(config):
         from vllm.v1.worker.gpu.pcp_manager import PCPManager
 
-        model = config.model_config
-        images = getattr(model, "supports_multimodal_inputs", None)
-        if images is None:  # through 0.30 its processor is asked, which is not at hand
-            images = model.is_multimodal_model
+        # vLLM asks the model's processor, whose files are not at hand (it would take "no file" for "no images")
+        images = config.model_config.is_multimodal_model
         PCPManager.validate_config(config, images)
 
 
 def pcp_is_validated_first():
-    import inspect
-
     try:
         from vllm.v1.worker.gpu.pcp_manager import maybe_build_pcp_manager
     except ImportError:
@@ -507,16 +505,45 @@ def pcp_is_validated_first():
     return inspect.signature(maybe_build_pcp_manager).parameters["block_tables"].default is None
 
 
-def set_up_cache(config):
-    """What the worker asserts when it sets up the KV cache, as far as context parallelism goes."""
+def ask_builders(config, specs):
+    """What the builders of attention metadata say when they are made. Some want a GPU: of their errors only those
+    count that speak of context parallelism."""
+    from vllm.config import set_current_vllm_config
+
+    asked = set()
+    for name, layer in attention_layers(config).items():
+        spec = specs.get(name)
+        builder = layer.get_attn_backend().get_builder_cls()
+        if spec is None or (builder, spec) in asked:
+            continue
+        asked.add((builder, spec))
+        try:
+            with set_current_vllm_config(config), torch.device("meta"), ToMeta():
+                wants = inspect.signature(builder.__init__).parameters
+                more = {"block_table_width": 1} if "block_table_width" in wants else {}
+                builder(spec, [name], config, torch.device("meta"), **more)
+        except Exception as e:
+            if re.search(r"[DP]CP|interleave", str(e)):
+                raise
+            at = [f for f in traceback.extract_tb(e.__traceback__) if "vllm/" in f.filename][-1]
+            print(f"{builder.__name__} was not made: {type(e).__name__}: {e} ({at.filename}:{at.lineno})", file=sys.stderr)
+
+
+def set_up_cache(config, specs):
+    """What the worker says when it sets up the KV cache, as far as context parallelism goes."""
     from vllm.v1.worker.cp_utils import check_attention_cp_compatibility
 
-    if not pcp_is_validated_first():
-        validate_pcp(config)
-    check_attention_cp_compatibility(config)
+    if uses_v2_runner(config):
+        ask_builders(config, specs)
+        if not pcp_is_validated_first():
+            validate_pcp(config)
+        check_attention_cp_compatibility(config)
+    else:
+        check_attention_cp_compatibility(config)
+        ask_builders(config, specs)
 
 
-def start_engine(config, kv, sched_kv):
+def start_engine(config, specs, kv, sched_kv):
     """What the engine core checks once the KV cache is planned, up to its scheduler."""
     from vllm.v1.core import kv_cache_utils as utils
     from vllm.v1.core.sched import scheduler
@@ -529,7 +556,8 @@ def start_engine(config, kv, sched_kv):
     cache.block_size = min(own or [g.kv_cache_spec.block_size for g in groups])
     config.validate_block_size()
     sizes = utils.resolve_kv_cache_block_sizes(sched_kv, config)
-    set_up_cache(config)
+    if not profiles_graphs(config):
+        set_up_cache(config, specs)
 
     class NoImages:
         """Stands for the registry of processors and for their budget, which want files that are not at hand."""

@@ -42,6 +42,16 @@ pub struct EngineConfig {
     pub expert_slices: u64,
     /// Ranks that share one request's KV in decoding.
     pub decode_context_parallel_size: u64,
+    /// Ranks that share one request's tokens in prefill.
+    pub prefill_context_parallel_size: u64,
+    /// Tokens in a row on one rank of those that share KV; any integer passes.
+    pub interleave_tokens: i64,
+    /// How those ranks talk.
+    pub comm_backend: CommBackend,
+    /// Whether steps are captured as CUDA graphs.
+    pub captures_graphs: bool,
+    /// Whether the pool is measured, not given by `kv_cache_memory_bytes`.
+    pub profiles_memory: bool,
     /// Tokens of the longest request.
     pub max_model_len: u64,
     /// Whether `max_model_len` is to be shortened to what fits.
@@ -136,6 +146,7 @@ pub(crate) fn build(
     parallel::heads(args, &model.common)?;
     checks::activation_scheme(&model.common, profile)?;
     checks::quantised_dtype(dtype, model)?;
+    parallel::prefill(args, &model.common, profile)?;
     checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
     checks::mamba_block_size(args, max_model_len)?;
 
@@ -166,6 +177,11 @@ pub(crate) fn build(
         tensor_parallel_size: or_one(args.tensor_parallel_size),
         expert_slices: expert_slices(args)?,
         decode_context_parallel_size: or_one(args.decode_context_parallel_size),
+        prefill_context_parallel_size: or_one(args.prefill_context_parallel_size),
+        interleave_tokens: parallel::interleave(args, profile),
+        comm_backend: comm_backend(args, model, profile),
+        captures_graphs: args.enforce_eager != Some(true),
+        profiles_memory: args.kv_cache_memory_bytes.is_none_or(|bytes| bytes == 0),
         max_model_len,
         auto_fit,
         max_num_batched_tokens,
@@ -262,13 +278,31 @@ fn hook(
     Ok(())
 }
 
+/// As asked, or what GLM's sparse models prefer since 0.29.
+/// Mirrors `vllm/model_executor/models/config.py` `GlmMoeDsaForCausalLM`.
+fn comm_backend(args: &EngineArgs, model: &Model, profile: &Profile) -> CommBackend {
+    let asked = args.dcp_comm_backend.as_deref();
+    let glm = match &model.kind {
+        Kind::Decoder(decoder) => decoder.dtype_hook == DtypeHook::AutoIsFp8OnSm100,
+        Kind::DeepseekV4(_) => false,
+    };
+    // the same change that gave models a say took the check of all-to-all away
+    let default = if glm && !profile.context.all_to_all_needs_dcp {
+        CommBackend::AllToAll
+    } else {
+        CommBackend::GatherScatter
+    };
+    asked.and_then(CommBackend::parse).unwrap_or(default)
+}
+
 /// With expert parallelism each rank holds whole experts.
 /// Mirrors `vllm/model_executor/layers/fused_moe/config.py` `FusedMoEParallelConfig.make`.
 fn expert_slices(args: &EngineArgs) -> Result<u64, Box<Refusal>> {
-    let ranks = mul(
-        or_one(args.tensor_parallel_size),
+    let replicas = mul(
+        or_one(args.prefill_context_parallel_size),
         or_one(args.data_parallel_size),
     )?;
+    let ranks = mul(or_one(args.tensor_parallel_size), replicas)?;
     Ok(if args.enable_expert_parallel == Some(true) {
         1
     } else {

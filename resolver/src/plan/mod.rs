@@ -47,7 +47,7 @@ pub(crate) fn plan(
 ) -> Result<Plan, Box<Refusal>> {
     let groups = groups::split(layers, layout, config, profile, trace)?;
     let block = Block::new(layers, &groups, layout, profile, trace)?;
-    let demands = demands(layers, &groups, config)?;
+    let demands = demands(layers, &groups, config, profile)?;
     let blocks = Blocks {
         bytes_per_block: block.bytes(),
         checked_bytes_per_block: block.checked_bytes(),
@@ -192,16 +192,22 @@ fn demands(
     layers: &Layers,
     groups: &[Group],
     config: &EngineConfig,
+    profile: &Profile,
 ) -> Result<Vec<Demand>, Box<Refusal>> {
+    // through 0.25 ranks of prefill share the cache too
+    let ranks = if profile.context.shards_over_prefill {
+        mul(
+            config.decode_context_parallel_size,
+            config.prefill_context_parallel_size,
+        )?
+    } else {
+        config.decode_context_parallel_size
+    };
     groups
         .iter()
         .filter_map(|group| group.spec(layers))
         .map(|spec| {
-            Demand::of(
-                spec,
-                config.max_in_flight_tokens,
-                config.decode_context_parallel_size,
-            )
+            Demand::of(spec, config.max_in_flight_tokens, ranks)
         })
         .collect()
 }

@@ -13,6 +13,7 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::AutoCacheDtype;
 use crate::model::decoder::{Attention, DtypeHook, LayerKind, LinearKernel};
+use crate::release::PcpGraphs;
 use crate::resolution::Note;
 use crate::trace::Trace;
 
@@ -214,6 +215,7 @@ impl Asked {
             use_per_head_quant_scales: false,
             has_sliding_window: attention.window.is_some(),
             use_dcp: context.config.decode_context_parallel_size > 1,
+            use_pcp: context.config.prefill_context_parallel_size > 1,
         };
         let backend = self.select(&selection, context, trace)?;
         if chunked && backend == AttentionBackend::Turboquant && dtype == CacheDtype::Auto {
@@ -248,6 +250,7 @@ impl Asked {
             use_per_head_quant_scales: false,
             has_sliding_window: false,
             use_dcp: context.config.decode_context_parallel_size > 1,
+            use_pcp: context.config.prefill_context_parallel_size > 1,
         };
         let backend = self.select(&selection, context, trace)?;
         let canonical = canonical(backend, dtype);
@@ -269,6 +272,14 @@ impl Asked {
                 "NotImplementedError",
                 "DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is \
                  not supported under DCP.",
+            ));
+        }
+        let shares = selection.use_pcp && selection.use_dcp;
+        if shares && !sparse && context.profile.context.graphs != PcpGraphs::Piecewise {
+            return Err(Refusal::raised(
+                Stage::Model,
+                "NotImplementedError",
+                "MLAAttention does not support PCP+DCP.",
             ));
         }
         if !sparse {
