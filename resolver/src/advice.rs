@@ -39,7 +39,9 @@ pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
         } => shorter(request, *estimated_max_len, &mut advice),
         Refusal::Raised { stage, .. } => match stage {
             Stage::Args | Stage::Config | Stage::Unmodelled => configuration(request, &mut advice),
-            Stage::Model | Stage::Specs | Stage::Plan => layers(request, &mut advice),
+            Stage::Model | Stage::Specs | Stage::Plan | Stage::Engine => {
+                layers(request, &mut advice)
+            }
         },
     }
     advice
@@ -59,6 +61,8 @@ fn configuration(request: &Request, advice: &mut Vec<Advice>) {
         Flag::MaxNumSeqs,
         Flag::MaxNumBatchedTokens,
         Flag::DecodeContextParallelSize,
+        Flag::PrefillContextParallelSize,
+        Flag::DcpCommBackend,
         Flag::EnableExpertParallel,
     ] {
         if advice.is_empty() {
@@ -78,6 +82,9 @@ fn layers(request: &Request, advice: &mut Vec<Advice>) {
         Flag::AttentionBackend,
         Flag::BlockSize,
         Flag::DecodeContextParallelSize,
+        Flag::PrefillContextParallelSize,
+        Flag::CpKvCacheInterleaveSize,
+        Flag::DcpKvCacheInterleaveSize,
         Flag::Dtype,
         Flag::KvCacheDtypeSkipLayers,
         Flag::DisableHybridKvCacheManager,

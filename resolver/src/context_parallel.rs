@@ -1,10 +1,14 @@
 //! What stops a start-up under context parallelism once the model is known:
-//! the second model runner, the workers' KV cache, and the engine's scheduler.
+//! the second model runner, the workers' KV cache, and what follows the plan.
+
+mod builders;
 
 use crate::backend::AttentionBackend as B;
 use crate::backend::layer::LayerBackend;
 use crate::config::{CommBackend, EngineConfig};
+use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
+use crate::gpu::Arch;
 use crate::model::Common;
 use crate::plan::Plan;
 use crate::release::{PcpGraphs, PcpRunner, Profile};
@@ -13,15 +17,39 @@ use crate::trace::Trace;
 /// What the checks look at.
 pub(crate) struct Checks<'a> {
     pub common: &'a Common,
-    /// Whether an indexer picks tokens: the text config has `index_topk`.
-    pub is_sparse: bool,
+    pub layers: Family,
     pub config: &'a EngineConfig,
+    /// After what the layers wrote back.
+    pub cache_dtype: CacheDtype,
     pub profile: &'a Profile,
+    pub arch: Arch,
+}
+
+/// The kinds of models that the checks tell apart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Family {
+    /// Layers see every token.
+    Dense,
+    /// An indexer picks tokens: the text config has `index_topk`.
+    Sparse,
+    /// DeepSeek V4: the same, over compressed states, and windows beside it.
+    DeepseekV4,
 }
 
 impl Checks<'_> {
     const fn shares(&self) -> bool {
-        self.config.decode_context_parallel_size > 1 || self.config.prefill_context_parallel_size > 1
+        self.shares_kv() || self.config.prefill_context_parallel_size > 1
+    }
+
+    const fn shares_kv(&self) -> bool {
+        self.config.decode_context_parallel_size > 1
+    }
+
+    const fn is_sparse(&self) -> bool {
+        match self.layers {
+            Family::Dense => false,
+            Family::Sparse | Family::DeepseekV4 => true,
+        }
     }
 
     /// Ahead of the model's weights: since 0.33 the second model runner looks
@@ -36,8 +64,8 @@ impl Checks<'_> {
     /// Ahead of the plan: measuring what CUDA graphs take sets up a small KV cache.
     /// Mirrors `vllm/v1/worker/gpu_worker.py` `determine_available_memory`.
     pub fn before_plan(&self, backends: &[LayerBackend]) -> Result<(), Box<Refusal>> {
-        if self.measures_graphs() {
-            self.set_up_cache(backends)
+        if self.shares() && self.measures_graphs() {
+            self.set_up_cache(backends, self.config.interleave_tokens)
         } else {
             Ok(())
         }
@@ -53,11 +81,19 @@ impl Checks<'_> {
         if !self.shares() {
             return Ok(());
         }
-        self.interleave(plan.reported_block_size, trace)?;
-        if !self.measures_graphs() {
-            self.set_up_cache(backends)?;
-        }
+        let turn = self.turn();
+        self.interleave(plan.reported_block_size, turn, trace)?;
+        self.set_up_cache(backends, turn)?;
         self.one_group(plan)
+    }
+
+    /// Tokens in a row on one rank: through 0.28 the former name overrides,
+    /// once the plan is made. Mirrors `vllm/config/vllm.py` `VllmConfig.validate_block_size`.
+    const fn turn(&self) -> i64 {
+        match self.config.former_interleave_tokens {
+            Some(former) if former > 1 && self.profile.context.reads_former_interleave => former,
+            _ => self.config.interleave_tokens,
+        }
     }
 
     fn measures_graphs(&self) -> bool {
@@ -73,9 +109,8 @@ impl Checks<'_> {
         match context.runner {
             PcpRunner::First => false,
             PcpRunner::SecondIfMla => {
-                let listed = context
-                    .second_runner_models
-                    .contains(&self.common.architecture.as_str());
+                let architecture = self.common.architecture.as_str();
+                let listed = context.second_runner_models.contains(&architecture);
                 let plain = !self.common.is_hybrid && !self.common.has_experts;
                 self.config.prefill_context_parallel_size > 1 || listed || plain
             }
@@ -83,28 +118,45 @@ impl Checks<'_> {
         }
     }
 
-    /// Mirrors `vllm/v1/worker/gpu/model_runner.py` `initialize_kv_cache` and
-    /// `vllm/v1/worker/cp_utils.py` `check_attention_cp_compatibility`.
-    fn set_up_cache(&self, backends: &[LayerBackend]) -> Result<(), Box<Refusal>> {
+    /// Mirrors `vllm/v1/worker/gpu/model_runner.py` and
+    /// `vllm/v1/worker/gpu_model_runner.py` `initialize_kv_cache`.
+    fn set_up_cache(&self, backends: &[LayerBackend], turn: i64) -> Result<(), Box<Refusal>> {
+        if !self.runs_second() {
+            self.implementations(backends)?;
+            return self.builders(backends, turn);
+        }
+        self.builders(backends, turn)?;
         match self.profile.context.runner {
             PcpRunner::SecondIfMla | PcpRunner::Second => self.second_runner(Stage::Engine)?,
             PcpRunner::First | PcpRunner::SecondAtOnce => {}
         }
-        if self.config.decode_context_parallel_size == 1 {
+        self.implementations(backends)
+    }
+
+    /// Mirrors `vllm/v1/worker/cp_utils.py` `check_attention_cp_compatibility`.
+    fn implementations(&self, backends: &[LayerBackend]) -> Result<(), Box<Refusal>> {
+        let refuse = |message| Err(Refusal::raised(Stage::Engine, "AssertionError", message));
+        let splits_prefill = self.config.prefill_context_parallel_size > 1;
+        // through 0.25 it is the implementations that are asked, which these layers have none of
+        let asks_backends = !self.profile.context.shards_over_prefill;
+        if self.layers == Family::DeepseekV4 && splits_prefill && asks_backends {
+            return refuse(
+                "PCP requires attention backend support, but DEEPSEEK_SPARSE_SWA does not support \
+                 PCP."
+                    .to_owned(),
+            );
+        }
+        if !self.shares_kv() {
             return Ok(());
         }
         let mute = backends
             .iter()
             .find_map(|backend| without_lse(*backend, self.profile));
         let Some(class) = mute else { return Ok(()) };
-        Err(Refusal::raised(
-            Stage::Engine,
-            "AssertionError",
-            format!(
-                "Decode Context Parallelism (DCP) requires attention implementations to return \
-                 the softmax LSE during decode, but {class} does not. Try a different backend by \
-                 setting --attention-backend or disable DCP."
-            ),
+        refuse(format!(
+            "Decode Context Parallelism (DCP) requires attention implementations to return the \
+             softmax LSE during decode, but {class} does not. Try a different backend by setting \
+             --attention-backend or disable DCP."
         ))
     }
 
@@ -132,7 +184,7 @@ impl Checks<'_> {
         }
         match rule {
             PcpGraphs::Piecewise => {
-                if self.is_sparse && graphs {
+                if self.is_sparse() && graphs {
                     return refuse(
                         "MRV2 sparse MLA PCP does not support CUDA graphs yet. Set \
                          -cc.cudagraph_mode=NONE.",
@@ -145,10 +197,10 @@ impl Checks<'_> {
             }
             PcpGraphs::DenseOnly | PcpGraphs::Listed => {}
         }
-        if shares_kv && !self.is_sparse {
+        if shares_kv && !self.is_sparse() {
             return refuse("MRV2 PCP + DCP supports sparse MLA models only.");
         }
-        if self.is_sparse && !shares_kv && graphs {
+        if self.is_sparse() && !shares_kv && graphs {
             match rule {
                 PcpGraphs::Listed if self.common.is_v32_or_glm() => {}
                 PcpGraphs::Listed => {
@@ -181,12 +233,16 @@ impl Checks<'_> {
     /// Blocks must hold whole turns of each rank.
     /// Mirrors `vllm/config/vllm.py` `VllmConfig.validate_block_size`, after
     /// `vllm/v1/engine/core.py` has made the block size the smallest group's.
-    fn interleave(&self, block_size: u64, trace: &mut Trace) -> Result<(), Box<Refusal>> {
+    fn interleave(
+        &self,
+        block_size: u64,
+        turn: i64,
+        trace: &mut Trace,
+    ) -> Result<(), Box<Refusal>> {
         let ranks = self.config.decode_context_parallel_size;
         if ranks == 1 {
             return Ok(());
         }
-        let turn = self.config.interleave_tokens;
         let whole = i64::try_from(block_size).map_err(|_| Refusal::TooLarge)?;
         if turn == 0 {
             return Err(Refusal::raised(

@@ -84,26 +84,20 @@ pub(crate) fn on_deepseek_v4(
     concerns
 }
 
-/// Through 0.29 no selector asks whether a backend can share its context. True
-/// if the worker, which does, is still to be asked.
-/// Mirrors `vllm/v1/worker/cp_utils.py` `check_attention_cp_compatibility`.
-pub(crate) fn context_parallelism_is_asked_late(
-    config: &EngineConfig,
-    profile: &Profile,
-    notes: &mut Vec<Note>,
-) -> bool {
-    let asked_late = config.decode_context_parallel_size > 1 && !profile.backend_rules.checks_dcp;
-    if asked_late {
+/// Nothing stops a negative number of tokens in a row, which no kernel means.
+pub(crate) fn odd_turns(config: &EngineConfig, notes: &mut Vec<Note>) -> bool {
+    let odd = config.decode_context_parallel_size > 1 && config.interleave_tokens < 0;
+    if odd {
         notes.push(Note::new(
-            "context-parallelism-asked-late",
-            "The plan passes, but in this release no backend was asked about decode context \
-             parallelism when it was chosen: the worker asks later, and raises AssertionError \
-             \"Decode Context Parallelism (DCP) requires attention implementations to return the \
-             softmax LSE during decode, but … does not.\" where it cannot."
-                .to_owned(),
+            "negative-interleave",
+            format!(
+                "No check stops cp_kv_cache_interleave_size {}; what the kernels make of it is \
+                 not known.",
+                config.interleave_tokens
+            ),
         ));
     }
-    asked_late
+    odd
 }
 
 /// Notes on any configuration that passes the plan.
@@ -329,7 +323,9 @@ fn bare_assertion(stage: Stage, release: Release) -> String {
             "vLLM asserts without a word that a page grows with its block, which one that is \
              padded does not; choose other layers to keep unquantised."
         }
-        Stage::Args | Stage::Specs | Stage::Engine | Stage::Unmodelled => "vLLM asserts this without a word.",
+        Stage::Args | Stage::Specs | Stage::Engine | Stage::Unmodelled => {
+            "vLLM asserts this without a word."
+        }
     }
     .to_owned()
 }

@@ -1,6 +1,7 @@
 //! vLLM releases, and what sets one apart: a profile of named behaviours.
 //! Nothing outside this file compares versions.
 
+mod context;
 pub mod engine_args;
 pub(crate) mod masks;
 mod profile;
@@ -15,6 +16,7 @@ use thiserror::Error;
 
 use crate::units::quoted;
 
+pub use context::*;
 pub use profile::*;
 
 /// A release that is modelled, oldest first.

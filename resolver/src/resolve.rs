@@ -5,6 +5,7 @@ mod deepseek_v4;
 use deepseek_v4::deepseek_v4;
 
 use crate::config::{self, EngineConfig};
+use crate::context_parallel::{Checks, Family};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
 use crate::layout;
@@ -94,12 +95,6 @@ fn decoder(
             common.architecture, request.release
         )));
     }
-    if config.decode_context_parallel_size > 1 && !profile.models_context_parallelism {
-        return Err(Refusal::not_modelled(format!(
-            "decode_context_parallel_size on vLLM {} is not modelled",
-            request.release
-        )));
-    }
     if keeps_all_states(request, decoder, config) {
         return Err(Refusal::not_modelled(format!(
             "mamba_cache_mode=all of {} on vLLM {} is not modelled",
@@ -119,6 +114,19 @@ fn decoder(
     } else {
         decoder
     };
+    let mut checks = Checks {
+        common,
+        layers: if decoder.index_topk.is_some() {
+            Family::Sparse
+        } else {
+            Family::Dense
+        },
+        config,
+        cache_dtype: config.cache_dtype,
+        profile,
+        arch,
+    };
+    checks.before_model()?;
     let context = Context {
         common,
         decoder,
@@ -132,8 +140,9 @@ fn decoder(
         let requested = request.env.kv_cache_layout.as_deref();
         layout::check_order_in_page(requested, &built.backends, arch)?;
     }
-    built.concerns |= notes::context_parallelism_is_asked_late(config, profile, notes);
-    let resolution = plan(request, config, built, arch, notes, trace)?;
+    built.concerns |= notes::odd_turns(config, notes);
+    checks.cache_dtype = built.cache_dtype;
+    let resolution = plan(request, config, built, &checks, notes, trace)?;
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)
 }
@@ -155,7 +164,7 @@ fn plan(
     request: &Request,
     config: &EngineConfig,
     mut built: Built,
-    arch: Arch,
+    checks: &Checks,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Box<Refusal>> {
@@ -168,6 +177,7 @@ fn plan(
     } else {
         None
     };
+    checks.before_plan(&built.spec_backends)?;
     let plan = plan::plan(
         &mut built.layers,
         layout,
@@ -176,10 +186,11 @@ fn plan(
         pool_bytes(request),
         trace,
     )?;
+    checks.after_plan(&plan, &built.spec_backends, trace)?;
     let worker_refuses = spec::decoder::worker_concerns(
         &built.layers,
         &built.spec_backends,
-        profile.on(arch),
+        profile.on(checks.arch),
         layout,
         plan.bytes_per_block,
         notes,
@@ -240,7 +251,9 @@ fn plan(
 fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
     let known = request.release.profile().engine_args;
     let flags = &request.args.unmodelled;
-    if let Some(flag) = flags.iter().find(|flag| !known.contains(flag)) {
+    let idle = request.args.idle.iter().copied();
+    let named = flags.iter().map(String::as_str).chain(idle);
+    if let Some(flag) = named.into_iter().find(|flag| !known.contains(flag)) {
         return Err(Refusal::raised(
             Stage::Config,
             "TypeError",

@@ -30,6 +30,8 @@ pub(crate) struct Rules {
     pub flashmla_sparse_block_follows_spec: bool,
     /// `validate_configuration` asks for decode context parallelism (since 0.30).
     pub checks_dcp: bool,
+    /// FlashInfer's sparse MLA leaves both kinds of context parallelism to FlashMLA (since 0.30).
+    pub leaves_both_to_flashmla: bool,
     /// What `repr(AttentionSelectorConfig)` ends with.
     pub selector_prints: SelectorPrints,
     /// TurboQuant's and UltraQuant's caches count as quantised wherever that is asked of
@@ -103,6 +105,7 @@ pub(crate) const V0_30_0: Rules = Rules {
     release: ReleaseBit(10),
     sparse_mla_without_rope: true,
     checks_dcp: true,
+    leaves_both_to_flashmla: true,
     selector_prints: SelectorPrints::Rswa,
     ..V0_29_0
 };
@@ -128,6 +131,7 @@ pub(crate) const V0_28_0: Rules = Rules {
     kernel_blocks_follow_spec: false,
     flashmla_sparse_block_follows_spec: false,
     checks_dcp: false,
+    leaves_both_to_flashmla: false,
     selector_prints: SelectorPrints::Pcp,
     packed_spellings_are_quantised: false,
     has_b12x: false,

@@ -11,6 +11,7 @@ mod parallel;
 pub(crate) use architectures::unknown_architecture;
 pub use checks::{ModelDtype, StateDtype};
 pub(crate) use checks::{model_fields, own_code};
+pub use parallel::CommBackend;
 
 use crate::args::EngineArgs;
 use crate::backend::AttentionBackend;
@@ -19,7 +20,7 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
 use crate::model::{AutoCacheDtype, Kind, Model};
-use crate::release::InFlight;
+use crate::release::{InFlight, Profile};
 use crate::request::Request;
 use crate::trace::Trace;
 use crate::units::mul;
@@ -46,6 +47,8 @@ pub struct EngineConfig {
     pub prefill_context_parallel_size: u64,
     /// Tokens in a row on one rank of those that share KV; any integer passes.
     pub interleave_tokens: i64,
+    /// The same by its former name.
+    pub former_interleave_tokens: Option<i64>,
     /// How those ranks talk.
     pub comm_backend: CommBackend,
     /// Whether steps are captured as CUDA graphs.
@@ -178,7 +181,8 @@ pub(crate) fn build(
         expert_slices: expert_slices(args)?,
         decode_context_parallel_size: or_one(args.decode_context_parallel_size),
         prefill_context_parallel_size: or_one(args.prefill_context_parallel_size),
-        interleave_tokens: parallel::interleave(args, profile),
+        interleave_tokens: args.cp_kv_cache_interleave_size.unwrap_or(1),
+        former_interleave_tokens: args.dcp_kv_cache_interleave_size,
         comm_backend: comm_backend(args, model, profile),
         captures_graphs: args.enforce_eager != Some(true),
         profiles_memory: args.kv_cache_memory_bytes.is_none_or(|bytes| bytes == 0),

@@ -138,18 +138,6 @@ impl CommBackend {
     }
 }
 
-/// Tokens in a row on one rank: the former name overrides through 0.28.
-/// Mirrors `vllm/config/vllm.py` `VllmConfig.validate_block_size`.
-pub(super) fn interleave(args: &EngineArgs, profile: &Profile) -> i64 {
-    let own = args.cp_kv_cache_interleave_size.unwrap_or(1);
-    let former = args.dcp_kv_cache_interleave_size.unwrap_or(1);
-    if former > 1 && profile.context.reads_former_interleave {
-        former
-    } else {
-        own
-    }
-}
-
 /// What the configuration as a whole has against prefill context parallelism,
 /// once the platform was asked. Mirrors `vllm/config/vllm.py`
 /// `VllmConfig.__post_init__` and `vllm/platforms/cuda.py` `check_and_update_config`.

@@ -206,9 +206,7 @@ fn demands(
     groups
         .iter()
         .filter_map(|group| group.spec(layers))
-        .map(|spec| {
-            Demand::of(spec, config.max_in_flight_tokens, ranks)
-        })
+        .map(|spec| Demand::of(spec, config.max_in_flight_tokens, ranks))
         .collect()
 }
 

@@ -4,6 +4,7 @@ use super::plan;
 use crate::backend::block_size::aligned_is_not_supported;
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
 use crate::config::EngineConfig;
+use crate::context_parallel::{Checks, Family};
 use crate::error::{Outcome, Refusal, Stage};
 use crate::flag::Flag;
 use crate::gpu::Arch;
@@ -30,6 +31,15 @@ pub(super) fn deepseek_v4(
     flags_of_other_families(request)?;
     let profile = request.release.profile();
     let capability = request.gpu.capability;
+    let checks = Checks {
+        common,
+        layers: Family::DeepseekV4,
+        config,
+        cache_dtype: config.cache_dtype,
+        profile,
+        arch,
+    };
+    checks.before_model()?;
     let implementation =
         dsv4_backend::select(config, model, arch, capability, profile, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
@@ -55,7 +65,10 @@ pub(super) fn deepseek_v4(
         concerns: !implementation.declares(capability),
         spec_backends: Vec::new(),
     };
-    let mut resolution = plan(request, config, built, arch, notes, trace)?;
+    let mut resolution = plan(request, config, built, &checks, notes, trace)?;
+    if notes::odd_turns(config, notes) {
+        resolution.outcome = Outcome::Unverified;
+    }
     if notes::on_deepseek_v4(config, implementation, block_size, profile, notes) {
         resolution.outcome = Outcome::Unverified;
     }
