@@ -40,7 +40,7 @@ pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
         Refusal::Raised { stage, .. } => match stage {
             Stage::Args | Stage::Config | Stage::Unmodelled => configuration(request, &mut advice),
             Stage::Model | Stage::Specs | Stage::Plan | Stage::Engine => {
-                layers(request, &mut advice)
+                layers(request, &mut advice);
             }
         },
     }

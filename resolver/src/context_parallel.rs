@@ -38,7 +38,7 @@ pub(crate) enum Family {
 
 impl Checks<'_> {
     const fn shares(&self) -> bool {
-        self.shares_kv() || self.config.prefill_context_parallel_size > 1
+        self.shares_kv() || self.config.context.prefill_ranks > 1
     }
 
     const fn shares_kv(&self) -> bool {
@@ -65,7 +65,7 @@ impl Checks<'_> {
     /// Mirrors `vllm/v1/worker/gpu_worker.py` `determine_available_memory`.
     pub fn before_plan(&self, backends: &[LayerBackend]) -> Result<(), Box<Refusal>> {
         if self.shares() && self.measures_graphs() {
-            self.set_up_cache(backends, self.config.interleave_tokens)
+            self.set_up_cache(backends, self.config.context.interleave_tokens)
         } else {
             Ok(())
         }
@@ -84,21 +84,40 @@ impl Checks<'_> {
         let turn = self.turn();
         self.interleave(plan.reported_block_size, turn, trace)?;
         self.set_up_cache(backends, turn)?;
-        self.one_group(plan)
+        self.one_group(plan)?;
+        let ranks = self.config.context.prefill_ranks;
+        if ranks > 1 {
+            let (file, function) = if self.profile.context.shards_over_prefill {
+                ("vllm/v1/kv_cache_interface.py", "max_memory_usage_bytes")
+            } else {
+                ("vllm/v1/worker/gpu/pcp_manager.py", "PCPManager")
+            };
+            trace.step(Stage::Engine, file, function, || {
+                if self.profile.context.shards_over_prefill {
+                    format!("{ranks} ranks of prefill share the cache, as those of decoding do")
+                } else {
+                    format!(
+                        "{ranks} ranks share a prefill's tokens; each holds the cache as if it \
+                         were alone"
+                    )
+                }
+            });
+        }
+        Ok(())
     }
 
     /// Tokens in a row on one rank: through 0.28 the former name overrides,
     /// once the plan is made. Mirrors `vllm/config/vllm.py` `VllmConfig.validate_block_size`.
     const fn turn(&self) -> i64 {
-        match self.config.former_interleave_tokens {
+        match self.config.context.former_interleave_tokens {
             Some(former) if former > 1 && self.profile.context.reads_former_interleave => former,
-            _ => self.config.interleave_tokens,
+            _ => self.config.context.interleave_tokens,
         }
     }
 
     fn measures_graphs(&self) -> bool {
-        self.config.captures_graphs
-            && self.config.profiles_memory
+        self.config.context.captures_graphs
+            && self.config.context.measures_pool
             && (self.profile.context.second_runner_measures_graphs || !self.runs_second())
     }
 
@@ -112,7 +131,7 @@ impl Checks<'_> {
                 let architecture = self.common.architecture.as_str();
                 let listed = context.second_runner_models.contains(&architecture);
                 let plain = !self.common.is_hybrid && !self.common.has_experts;
-                self.config.prefill_context_parallel_size > 1 || listed || plain
+                self.config.context.prefill_ranks > 1 || listed || plain
             }
             PcpRunner::Second | PcpRunner::SecondAtOnce => true,
         }
@@ -136,7 +155,7 @@ impl Checks<'_> {
     /// Mirrors `vllm/v1/worker/cp_utils.py` `check_attention_cp_compatibility`.
     fn implementations(&self, backends: &[LayerBackend]) -> Result<(), Box<Refusal>> {
         let refuse = |message| Err(Refusal::raised(Stage::Engine, "AssertionError", message));
-        let splits_prefill = self.config.prefill_context_parallel_size > 1;
+        let splits_prefill = self.config.context.prefill_ranks > 1;
         // through 0.25 it is the implementations that are asked, which these layers have none of
         let asks_backends = !self.profile.context.shards_over_prefill;
         if self.layers == Family::DeepseekV4 && splits_prefill && asks_backends {
@@ -163,7 +182,7 @@ impl Checks<'_> {
     /// Mirrors `vllm/v1/worker/gpu/pcp_manager.py` `PCPManager.validate_config`.
     fn second_runner(&self, stage: Stage) -> Result<(), Box<Refusal>> {
         let config = self.config;
-        if config.prefill_context_parallel_size == 1 {
+        if config.context.prefill_ranks == 1 {
             return Ok(());
         }
         let refuse = |message: &str| {
@@ -174,7 +193,7 @@ impl Checks<'_> {
             ))
         };
         let shares_kv = config.decode_context_parallel_size > 1;
-        let graphs = config.captures_graphs;
+        let graphs = config.context.captures_graphs;
         let rule = self.profile.context.graphs;
         if !self.common.use_mla {
             return refuse("MRV2 PCP currently supports MLA models only.");
@@ -217,13 +236,13 @@ impl Checks<'_> {
                 }
             }
         }
-        if shares_kv && config.comm_backend != CommBackend::GatherScatter {
+        if shares_kv && config.context.comm_backend != CommBackend::GatherScatter {
             return Err(Refusal::raised(
                 stage,
                 "NotImplementedError",
                 format!(
                     "MRV2 PCP + DCP requires dcp_comm_backend='ag_rs'; got '{}'.",
-                    config.comm_backend.as_str()
+                    config.context.comm_backend.as_str()
                 ),
             ));
         }

@@ -86,14 +86,14 @@ pub(crate) fn on_deepseek_v4(
 
 /// Nothing stops a negative number of tokens in a row, which no kernel means.
 pub(crate) fn odd_turns(config: &EngineConfig, notes: &mut Vec<Note>) -> bool {
-    let odd = config.decode_context_parallel_size > 1 && config.interleave_tokens < 0;
+    let odd = config.decode_context_parallel_size > 1 && config.context.interleave_tokens < 0;
     if odd {
         notes.push(Note::new(
             "negative-interleave",
             format!(
                 "No check stops cp_kv_cache_interleave_size {}; what the kernels make of it is \
                  not known.",
-                config.interleave_tokens
+                config.context.interleave_tokens
             ),
         ));
     }
@@ -280,6 +280,15 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
             "config.json names a class that the model's repository brings as Python code \
              (auto_map), and neither vLLM nor transformers has one of its own. Where the text says \
              <model>, vLLM prints the name or path that it was given."
+                .to_owned(),
+        ),
+        Refusal::Raised {
+            stage: Stage::Engine,
+            ..
+        } => (
+            "late",
+            "vLLM finds out late: the weights are loaded by then, and the workers set up the KV \
+             cache."
                 .to_owned(),
         ),
         Refusal::Raised {

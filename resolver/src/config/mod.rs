@@ -11,7 +11,7 @@ mod parallel;
 pub(crate) use architectures::unknown_architecture;
 pub use checks::{ModelDtype, StateDtype};
 pub(crate) use checks::{model_fields, own_code};
-pub use parallel::CommBackend;
+pub use parallel::{CommBackend, ContextParallel};
 
 use crate::args::EngineArgs;
 use crate::backend::AttentionBackend;
@@ -20,7 +20,7 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
 use crate::model::{AutoCacheDtype, Kind, Model};
-use crate::release::{InFlight, Profile};
+use crate::release::InFlight;
 use crate::request::Request;
 use crate::trace::Trace;
 use crate::units::mul;
@@ -43,18 +43,8 @@ pub struct EngineConfig {
     pub expert_slices: u64,
     /// Ranks that share one request's KV in decoding.
     pub decode_context_parallel_size: u64,
-    /// Ranks that share one request's tokens in prefill.
-    pub prefill_context_parallel_size: u64,
-    /// Tokens in a row on one rank of those that share KV; any integer passes.
-    pub interleave_tokens: i64,
-    /// The same by its former name.
-    pub former_interleave_tokens: Option<i64>,
-    /// How those ranks talk.
-    pub comm_backend: CommBackend,
-    /// Whether steps are captured as CUDA graphs.
-    pub captures_graphs: bool,
-    /// Whether the pool is measured, not given by `kv_cache_memory_bytes`.
-    pub profiles_memory: bool,
+    /// How ranks share one request, and when they are asked.
+    pub context: ContextParallel,
     /// Tokens of the longest request.
     pub max_model_len: u64,
     /// Whether `max_model_len` is to be shortened to what fits.
@@ -105,11 +95,7 @@ pub(crate) fn build(
         Stage::Config,
         "vllm/config/model.py",
         "_get_and_verify_max_len",
-        || match args.max_model_len {
-            None => format!("max_model_len is the model's own, {max_model_len}"),
-            Some(-1) => format!("max_model_len starts at the model's own, {max_model_len}, and is shortened to what fits"),
-            Some(_) => format!("max_model_len is {max_model_len}, as asked"),
-        },
+        || explain_length(args.max_model_len, max_model_len),
     );
     strict_window(args, model)?;
     let asked = checks::cache_dtype(args, profile)?;
@@ -180,12 +166,7 @@ pub(crate) fn build(
         tensor_parallel_size: or_one(args.tensor_parallel_size),
         expert_slices: expert_slices(args)?,
         decode_context_parallel_size: or_one(args.decode_context_parallel_size),
-        prefill_context_parallel_size: or_one(args.prefill_context_parallel_size),
-        interleave_tokens: args.cp_kv_cache_interleave_size.unwrap_or(1),
-        former_interleave_tokens: args.dcp_kv_cache_interleave_size,
-        comm_backend: comm_backend(args, model, profile),
-        captures_graphs: args.enforce_eager != Some(true),
-        profiles_memory: args.kv_cache_memory_bytes.is_none_or(|bytes| bytes == 0),
+        context: ContextParallel::of(args, model, profile),
         max_model_len,
         auto_fit,
         max_num_batched_tokens,
@@ -205,6 +186,16 @@ pub(crate) fn build(
         recurrent_dtype: StateDtype::asked(args.mamba_ssm_cache_dtype.as_deref()),
         disable_sliding_window: args.disable_sliding_window.unwrap_or(false),
     })
+}
+
+fn explain_length(asked: Option<i64>, length: u64) -> String {
+    match asked {
+        None => format!("max_model_len is the model's own, {length}"),
+        Some(-1) => format!(
+            "max_model_len starts at the model's own, {length}, and is shortened to what fits"
+        ),
+        Some(_) => format!("max_model_len is {length}, as asked"),
+    }
 }
 
 /// `--disable-sliding-window` empties a field of the model's class, which some
@@ -280,23 +271,6 @@ fn hook(
     );
     *cache_dtype = becomes;
     Ok(())
-}
-
-/// As asked, or what GLM's sparse models prefer since 0.29.
-/// Mirrors `vllm/model_executor/models/config.py` `GlmMoeDsaForCausalLM`.
-fn comm_backend(args: &EngineArgs, model: &Model, profile: &Profile) -> CommBackend {
-    let asked = args.dcp_comm_backend.as_deref();
-    let glm = match &model.kind {
-        Kind::Decoder(decoder) => decoder.dtype_hook == DtypeHook::AutoIsFp8OnSm100,
-        Kind::DeepseekV4(_) => false,
-    };
-    // the same change that gave models a say took the check of all-to-all away
-    let default = if glm && !profile.context.all_to_all_needs_dcp {
-        CommBackend::AllToAll
-    } else {
-        CommBackend::GatherScatter
-    };
-    asked.and_then(CommBackend::parse).unwrap_or(default)
 }
 
 /// With expert parallelism each rank holds whole experts.

@@ -4,7 +4,8 @@ use super::checks::{at_least, check_class, invalid};
 use crate::args::EngineArgs;
 use crate::error::Refusal;
 use crate::flag::Flag;
-use crate::model::Common;
+use crate::model::decoder::DtypeHook;
+use crate::model::{Common, Kind, Model};
 use crate::release::{PcpChecks, PcpRunner, PcpWithDataParallel, Profile};
 use crate::value::Value;
 
@@ -136,6 +137,54 @@ impl CommBackend {
             _ => None,
         }
     }
+}
+
+/// How ranks share one request, beside `decode_context_parallel_size`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ContextParallel {
+    /// Ranks that share its tokens in prefill.
+    pub prefill_ranks: u64,
+    /// Tokens in a row on one rank of those that share KV; any integer passes.
+    pub interleave_tokens: i64,
+    /// The same by its former name.
+    pub former_interleave_tokens: Option<i64>,
+    /// How those ranks talk.
+    pub comm_backend: CommBackend,
+    /// Whether the start-up captures CUDA graphs, and measures them first as it
+    /// measures the pool, unless `kv_cache_memory_bytes` gives that.
+    pub captures_graphs: bool,
+    /// Whether the pool is measured.
+    pub measures_pool: bool,
+}
+
+impl ContextParallel {
+    pub(super) fn of(args: &EngineArgs, model: &Model, profile: &Profile) -> Self {
+        Self {
+            prefill_ranks: super::or_one(args.prefill_context_parallel_size),
+            interleave_tokens: args.cp_kv_cache_interleave_size.unwrap_or(1),
+            former_interleave_tokens: args.dcp_kv_cache_interleave_size,
+            comm_backend: comm_backend(args, model, profile),
+            captures_graphs: args.enforce_eager != Some(true),
+            measures_pool: args.kv_cache_memory_bytes.is_none_or(|bytes| bytes == 0),
+        }
+    }
+}
+
+/// As asked, or what GLM's sparse models prefer since 0.29.
+/// Mirrors `vllm/model_executor/models/config.py` `GlmMoeDsaForCausalLM`.
+fn comm_backend(args: &EngineArgs, model: &Model, profile: &Profile) -> CommBackend {
+    let glm = match &model.kind {
+        Kind::Decoder(decoder) => decoder.dtype_hook == DtypeHook::AutoIsFp8OnSm100,
+        Kind::DeepseekV4(_) => false,
+    };
+    // the change that gave models a say took the check of all-to-all away
+    let default = if glm && !profile.context.all_to_all_needs_dcp {
+        CommBackend::AllToAll
+    } else {
+        CommBackend::GatherScatter
+    };
+    let asked = args.dcp_comm_backend.as_deref();
+    asked.and_then(CommBackend::parse).unwrap_or(default)
 }
 
 /// What the configuration as a whole has against prefill context parallelism,

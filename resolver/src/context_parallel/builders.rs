@@ -101,15 +101,15 @@ impl Checks<'_> {
             FlashmlaSharing::GatherScatter => true,
             FlashmlaSharing::Any => false,
         };
-        if only_gather && config.comm_backend != CommBackend::GatherScatter {
+        if only_gather && config.context.comm_backend != CommBackend::GatherScatter {
             return Err(not_implemented(format!(
                 "DCP for FlashMLA sparse is only validated with the default 'ag_rs' DCP comm \
                  backend; got '{}'",
-                config.comm_backend.as_str()
+                config.context.comm_backend.as_str()
             )));
         }
-        let gathers = config.prefill_context_parallel_size > 1
-            && self.profile.context.graphs != PcpGraphs::Piecewise;
+        let gathers =
+            config.context.prefill_ranks > 1 && self.profile.context.graphs != PcpGraphs::Piecewise;
         let cache = self.cache_dtype;
         if gathers && cache != CacheDtype::Fp8DsMla {
             return Err(not_implemented(format!(
@@ -128,7 +128,7 @@ impl Checks<'_> {
         }
         let ranks = if !gathers {
             config.decode_context_parallel_size
-        } else if config.decode_context_parallel_size > config.prefill_context_parallel_size {
+        } else if config.decode_context_parallel_size > config.context.prefill_ranks {
             tensor
         } else {
             1

@@ -198,7 +198,7 @@ fn demands(
     let ranks = if profile.context.shards_over_prefill {
         mul(
             config.decode_context_parallel_size,
-            config.prefill_context_parallel_size,
+            config.context.prefill_ranks,
         )?
     } else {
         config.decode_context_parallel_size

@@ -215,7 +215,7 @@ impl Asked {
             use_per_head_quant_scales: false,
             has_sliding_window: attention.window.is_some(),
             use_dcp: context.config.decode_context_parallel_size > 1,
-            use_pcp: context.config.prefill_context_parallel_size > 1,
+            use_pcp: context.config.context.prefill_ranks > 1,
         };
         let backend = self.select(&selection, context, trace)?;
         if chunked && backend == AttentionBackend::Turboquant && dtype == CacheDtype::Auto {
@@ -250,7 +250,7 @@ impl Asked {
             use_per_head_quant_scales: false,
             has_sliding_window: false,
             use_dcp: context.config.decode_context_parallel_size > 1,
-            use_pcp: context.config.prefill_context_parallel_size > 1,
+            use_pcp: context.config.context.prefill_ranks > 1,
         };
         let backend = self.select(&selection, context, trace)?;
         let canonical = canonical(backend, dtype);

@@ -113,7 +113,7 @@ impl Context<'_> {
             is_mm_prefix_model: self.common.mm_prefix,
             model_head_size: self.common.head_size,
             dcp: self.config.decode_context_parallel_size,
-            pcp: self.config.prefill_context_parallel_size,
+            pcp: self.config.context.prefill_ranks,
             forced_flash_attn: self.forced_flash_attn(),
             cache_dtype,
         }
