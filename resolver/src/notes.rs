@@ -117,11 +117,17 @@ pub(crate) fn on_any(
         ));
     }
     misleading_lines(request, resolution, notes);
-    if config.tensor_parallel_size > USUAL_NODE_GPUS {
+    let prefill = config.context.prefill_ranks;
+    if config.tensor_parallel_size.saturating_mul(prefill) > USUAL_NODE_GPUS {
+        let beside = if prefill > 1 {
+            format!(" × prefill_context_parallel_size {prefill}")
+        } else {
+            String::new()
+        };
         notes.push(Note::new(
             "many-nodes",
             format!(
-                "tensor_parallel_size {} needs more GPUs than a usual node has; vLLM then wants \
+                "tensor_parallel_size {}{beside} needs more GPUs than a usual node has; vLLM then wants \
                  --nnodes or --distributed-executor-backend ray.",
                 config.tensor_parallel_size
             ),
