@@ -509,12 +509,13 @@ def ask_builders(config, specs):
     """What the builders of attention metadata say when they are made. Some want a GPU: of their errors only those
     count that speak of context parallelism."""
     from vllm.config import set_current_vllm_config
+    from vllm.v1.kv_cache_interface import AttentionSpec
 
     asked = set()
     for name, layer in attention_layers(config).items():
         spec = specs.get(name)
         builder = layer.get_attn_backend().get_builder_cls()
-        if spec is None or (builder, spec) in asked:
+        if not isinstance(spec, AttentionSpec) or (builder, spec) in asked:  # states are never shared
             continue
         asked.add((builder, spec))
         try:
