@@ -37,6 +37,10 @@ pub enum Flag {
     DataParallelSize,
     EnableExpertParallel,
     DecodeContextParallelSize,
+    PrefillContextParallelSize,
+    CpKvCacheInterleaveSize,
+    DcpKvCacheInterleaveSize,
+    DcpCommBackend,
     MaxModelLen,
     MaxNumBatchedTokens,
     MaxNumSeqs,
@@ -61,13 +65,17 @@ pub enum Flag {
 
 impl Flag {
     /// Every modelled flag.
-    pub const ALL: [Self; 26] = [
+    pub const ALL: [Self; 30] = [
         Self::KvCacheDtype,
         Self::TensorParallelSize,
         Self::PipelineParallelSize,
         Self::DataParallelSize,
         Self::EnableExpertParallel,
         Self::DecodeContextParallelSize,
+        Self::PrefillContextParallelSize,
+        Self::CpKvCacheInterleaveSize,
+        Self::DcpKvCacheInterleaveSize,
+        Self::DcpCommBackend,
         Self::MaxModelLen,
         Self::MaxNumBatchedTokens,
         Self::MaxNumSeqs,
@@ -99,6 +107,10 @@ impl Flag {
             Self::DataParallelSize => "data_parallel_size",
             Self::EnableExpertParallel => "enable_expert_parallel",
             Self::DecodeContextParallelSize => "decode_context_parallel_size",
+            Self::PrefillContextParallelSize => "prefill_context_parallel_size",
+            Self::CpKvCacheInterleaveSize => "cp_kv_cache_interleave_size",
+            Self::DcpKvCacheInterleaveSize => "dcp_kv_cache_interleave_size",
+            Self::DcpCommBackend => "dcp_comm_backend",
             Self::MaxModelLen => "max_model_len",
             Self::MaxNumBatchedTokens => "max_num_batched_tokens",
             Self::MaxNumSeqs => "max_num_seqs",
@@ -132,6 +144,7 @@ impl Flag {
         match self {
             Self::KvCacheDtype
             | Self::AttentionBackend
+            | Self::DcpCommBackend
             | Self::Dtype
             | Self::MambaCacheDtype
             | Self::MambaSsmCacheDtype
@@ -141,6 +154,9 @@ impl Flag {
             | Self::PipelineParallelSize
             | Self::DataParallelSize
             | Self::DecodeContextParallelSize
+            | Self::PrefillContextParallelSize
+            | Self::CpKvCacheInterleaveSize
+            | Self::DcpKvCacheInterleaveSize
             | Self::MaxNumSeqs
             | Self::BlockSize
             | Self::MambaBlockSize
@@ -162,7 +178,9 @@ impl Flag {
     /// Whether `EngineArgs` leaves it at `None` by default.
     pub const fn takes_null(self) -> bool {
         match self {
-            Self::MaxModelLen
+            Self::CpKvCacheInterleaveSize
+            | Self::DcpCommBackend
+            | Self::MaxModelLen
             | Self::MaxNumBatchedTokens
             | Self::MaxNumSeqs
             | Self::BlockSize
@@ -180,6 +198,8 @@ impl Flag {
             | Self::DataParallelSize
             | Self::EnableExpertParallel
             | Self::DecodeContextParallelSize
+            | Self::PrefillContextParallelSize
+            | Self::DcpKvCacheInterleaveSize
             | Self::EnforceEager
             | Self::GpuMemoryUtilization
             | Self::KvCacheDtypeSkipLayers
@@ -200,6 +220,10 @@ impl Flag {
             Self::DataParallelSize => "replicas; experts may be spread over them",
             Self::EnableExpertParallel => "whole experts on each rank instead of slices",
             Self::DecodeContextParallelSize => "ranks that share one request's KV in decoding",
+            Self::PrefillContextParallelSize => "ranks that share one request's tokens in prefill",
+            Self::CpKvCacheInterleaveSize => "tokens in a row on one rank of those that share KV",
+            Self::DcpKvCacheInterleaveSize => "the same by its former name; not read since 0.29",
+            Self::DcpCommBackend => "how ranks that share KV talk: ag_rs or a2a",
             Self::MaxModelLen => "longest request in tokens; -1 or auto takes what fits",
             Self::MaxNumBatchedTokens => "tokens in one step",
             Self::MaxNumSeqs => "requests in one step",

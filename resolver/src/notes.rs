@@ -85,26 +85,20 @@ pub(crate) fn on_deepseek_v4(
     concerns
 }
 
-/// Through 0.29 no selector asks whether a backend can share its context. True
-/// if the worker, which does, is still to be asked.
-/// Mirrors `vllm/v1/worker/cp_utils.py` `check_attention_cp_compatibility`.
-pub(crate) fn context_parallelism_is_asked_late(
-    config: &EngineConfig,
-    profile: &Profile,
-    notes: &mut Vec<Note>,
-) -> bool {
-    let asked_late = config.decode_context_parallel_size > 1 && !profile.backend_rules.checks_dcp;
-    if asked_late {
+/// Nothing stops a negative number of tokens in a row, which no kernel means.
+pub(crate) fn odd_turns(config: &EngineConfig, notes: &mut Vec<Note>) -> bool {
+    let odd = config.decode_context_parallel_size > 1 && config.context.interleave_tokens < 0;
+    if odd {
         notes.push(Note::new(
-            "context-parallelism-asked-late",
-            "The plan passes, but in this release no backend was asked about decode context \
-             parallelism when it was chosen: the worker asks later, and raises AssertionError \
-             \"Decode Context Parallelism (DCP) requires attention implementations to return the \
-             softmax LSE during decode, but … does not.\" where it cannot."
-                .to_owned(),
+            "negative-interleave",
+            format!(
+                "No check stops cp_kv_cache_interleave_size {}; what the kernels make of it is \
+                 not known.",
+                config.context.interleave_tokens
+            ),
         ));
     }
-    asked_late
+    odd
 }
 
 /// What the worker of a stage stops over, after the plan.
@@ -181,7 +175,11 @@ pub(crate) fn on_any(
     misleading_lines(request, resolution, notes);
     on_stages(resolution, notes);
     let stages = config.pipeline_parallel_size;
-    let gpus = config.tensor_parallel_size.saturating_mul(stages);
+    let prefill = config.context.prefill_ranks;
+    let gpus = config
+        .tensor_parallel_size
+        .saturating_mul(prefill)
+        .saturating_mul(stages);
     if gpus > USUAL_NODE_GPUS && stages > 1 {
         notes.push(Note::new(
             "many-nodes",
@@ -191,10 +189,15 @@ pub(crate) fn on_any(
             ),
         ));
     } else if gpus > USUAL_NODE_GPUS {
+        let beside = if prefill > 1 {
+            format!(" × prefill_context_parallel_size {prefill}")
+        } else {
+            String::new()
+        };
         notes.push(Note::new(
             "many-nodes",
             format!(
-                "tensor_parallel_size {} needs more GPUs than a usual node has; vLLM then wants \
+                "tensor_parallel_size {}{beside} needs more GPUs than a usual node has; vLLM then wants \
                  --nnodes or --distributed-executor-backend ray.",
                 config.tensor_parallel_size
             ),
@@ -356,6 +359,15 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
                 .to_owned(),
         ),
         Refusal::Raised {
+            stage: Stage::Engine,
+            ..
+        } => (
+            "late",
+            "vLLM finds out late: the weights are loaded by then, and the workers set up the KV \
+             cache."
+                .to_owned(),
+        ),
+        Refusal::Raised {
             stage: Stage::Args, ..
         } => (
             "parser",
@@ -396,7 +408,9 @@ fn bare_assertion(stage: Stage, release: Release) -> String {
             "vLLM asserts without a word that a page grows with its block, which one that is \
              padded does not; choose other layers to keep unquantised."
         }
-        Stage::Args | Stage::Specs | Stage::Unmodelled => "vLLM asserts this without a word.",
+        Stage::Args | Stage::Specs | Stage::Engine | Stage::Unmodelled => {
+            "vLLM asserts this without a word."
+        }
     }
     .to_owned()
 }

@@ -9,6 +9,7 @@ use rows::layer_rows;
 
 use crate::backend::rules::Target;
 use crate::config::{self, EngineConfig};
+use crate::context_parallel::{Checks, Family};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
 use crate::layout::{self, KvCacheLayout};
@@ -111,12 +112,6 @@ fn decoder(
             common.architecture, request.release
         )));
     }
-    if config.decode_context_parallel_size > 1 && !profile.models_context_parallelism {
-        return Err(Refusal::not_modelled(format!(
-            "decode_context_parallel_size on vLLM {} is not modelled",
-            request.release
-        )));
-    }
     if keeps_all_states(request, decoder, config) {
         return Err(Refusal::not_modelled(format!(
             "mamba_cache_mode=all of {} on vLLM {} is not modelled",
@@ -136,6 +131,19 @@ fn decoder(
     } else {
         decoder
     };
+    let mut checks = Checks {
+        common,
+        layers: if decoder.index_topk.is_some() {
+            Family::Sparse
+        } else {
+            Family::Dense
+        },
+        config,
+        cache_dtype: config.cache_dtype,
+        profile,
+        arch,
+    };
+    checks.before_model()?;
     let context = Context {
         common,
         decoder,
@@ -182,11 +190,12 @@ fn decoder(
             layout::check_order_in_page(requested, &stage.backends, arch)?;
         }
     }
-    let asked_late = notes::context_parallelism_is_asked_late(config, profile, notes);
+    let asked_late = notes::odd_turns(config, notes);
     if let Some(first) = built.first_mut() {
         first.concerns |= asked_late;
+        checks.cache_dtype = first.cache_dtype;
     }
-    let resolution = plan(request, config, (built, &ranges), arch, notes, trace)?;
+    let resolution = plan(request, config, (built, &ranges), &checks, notes, trace)?;
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)
 }
@@ -279,7 +288,7 @@ fn plan(
     request: &Request,
     config: &EngineConfig,
     (built, ranges): (Vec<Built>, &[LayerRange]),
-    arch: Arch,
+    checks: &Checks,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Box<Refusal>> {
@@ -295,6 +304,7 @@ fn plan(
     } else {
         None
     };
+    checks.before_plan(&built.spec_backends)?;
     let mut plan = plan::plan(
         &mut built.layers,
         ranges,
@@ -304,6 +314,7 @@ fn plan(
         pool_bytes(request),
         trace,
     )?;
+    checks.after_plan(&plan, &built.spec_backends, trace)?;
     let tensors = plan
         .capacity
         .as_mut()
@@ -312,7 +323,8 @@ fn plan(
     for stage in &mut plan.stages {
         rows.rename(&mut [], &mut stage.tensors);
     }
-    let worker_refuses = worker_refuses(&built, ranges, &plan, layout, profile.on(arch), notes)?;
+    let target = profile.on(checks.arch);
+    let worker_refuses = worker_refuses(&built, ranges, &plan, layout, target, notes)?;
     let outcome = if built.concerns || worker_refuses {
         Outcome::Unverified
     } else if built.cache_dtype == config.requested_cache_dtype {
@@ -371,7 +383,9 @@ fn plan(
 fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
     let known = request.release.profile().engine_args;
     let flags = &request.args.unmodelled;
-    if let Some(flag) = flags.iter().find(|flag| !known.contains(flag)) {
+    let idle = request.args.idle.iter().copied();
+    let named = flags.iter().map(String::as_str).chain(idle);
+    if let Some(flag) = named.into_iter().find(|flag| !known.contains(flag)) {
         return Err(Refusal::raised(
             Stage::Config,
             "TypeError",

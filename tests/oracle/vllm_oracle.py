@@ -22,12 +22,15 @@ import copy
 import dataclasses
 import importlib
 import importlib.machinery
+import inspect
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
 import time
+import traceback
 import types
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "INFO")
@@ -268,7 +271,7 @@ def init_groups(config, stage=0):
         "_TP": tp,
         "_PP": parallel.pipeline_parallel_size,
         "_DP": parallel.data_parallel_size,
-        "_EP": tp * parallel.data_parallel_size,
+        "_EP": tp * getattr(parallel, "prefill_context_parallel_size", 1) * parallel.data_parallel_size,
         "_DCP": getattr(parallel, "decode_context_parallel_size", 1),
         "_PCP": getattr(parallel, "prefill_context_parallel_size", 1),
         "_EPLB": 1,
@@ -570,6 +573,8 @@ def run_case(case):
         rank_specs = []
         for stage, own in enumerate(configs):
             out["stage"] = "model"
+            if stages == 1 and context_parallel(config) and pcp_is_validated_first():
+                validate_pcp(config)
             if stage:
                 own.parallel_config.rank = stage * own.parallel_config.tensor_parallel_size
             last = own is configs[-1]  # the drafter's
@@ -606,19 +611,146 @@ def run_case(case):
             out["speculative"] = speculative(configs[-1], built, drafter, rank_specs[-1], target_layers)
         out["stage"] = "plan"
         if case.get("available_memory") is not None:
-            out.update(plan(configs, rank_specs, int(case["available_memory"])))
+            planned = {}
+            shares_tokens = len(configs) == 1 and context_parallel(config)
+            if shares_tokens and profiles_graphs(config):
+                out["stage"] = "engine"
+                set_up_cache(config, specs)
+                out["stage"] = "plan"
+            kv, sched_kv = plan(configs, rank_specs, int(case["available_memory"]), planned)
+            if shares_tokens:
+                out["stage"] = "engine"
+                start_engine(config, specs, kv, sched_kv)
+            out.update(planned)
         out["ok"], out["stage"] = True, "done"
     except BaseException as e:  # the error is the answer
         out["error_type"] = type(e).__name__
         out["error"] = str(e)
         if os.environ.get("ORACLE_TRACE"):
-            import traceback
-
             traceback.print_exc()
     out["log"] = [l for l in capture.lines if any(
         k in l for k in ("KV cache", "kv cache", "Using ", "Auto-fit", "backend", "block size",
                          "fp8", "padding", "Maximum concurrency"))]
     return out
+
+
+def context_parallel(config):
+    parallel = config.parallel_config
+    return (getattr(parallel, "decode_context_parallel_size", 1) > 1
+            or getattr(parallel, "prefill_context_parallel_size", 1) > 1)
+
+
+def profiles_graphs(config):
+    """Whether memory profiling sets up a small KV cache, ahead of the plan: to see what CUDA graphs take."""
+    if config.cache_config.kv_cache_memory_bytes or config.compilation_config.cudagraph_mode.name == "NONE":
+        return False
+    if not uses_v2_runner(config):
+        return True
+    try:  # through 0.28 the second model runner does not look
+        from vllm.v1.worker.gpu.cudagraph_utils import profile_cudagraph_memory  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def uses_v2_runner(config):
+    if hasattr(type(config), "use_v2_model_runner"):
+        return config.use_v2_model_runner
+    import vllm.envs as envs
+
+    return bool(envs.VLLM_USE_V2_MODEL_RUNNER)
+
+
+def validate_pcp(config):
+    """What the second model runner says of prefill context parallelism: since 0.33 before it loads the model,
+    before when it sets up the KV cache."""
+    if getattr(config.parallel_config, "prefill_context_parallel_size", 1) > 1 and uses_v2_runner(config):
+        from vllm.v1.worker.gpu.pcp_manager import PCPManager
+
+        # vLLM asks the model's processor, whose files are not at hand (it would take "no file" for "no images")
+        images = config.model_config.is_multimodal_model
+        PCPManager.validate_config(config, images)
+
+
+def pcp_is_validated_first():
+    try:
+        from vllm.v1.worker.gpu.pcp_manager import maybe_build_pcp_manager
+    except ImportError:
+        return False
+    return inspect.signature(maybe_build_pcp_manager).parameters["block_tables"].default is None
+
+
+def ask_builders(config, specs):
+    """What the builders of attention metadata say when they are made. Some want a GPU: of their errors only those
+    count that speak of context parallelism."""
+    from vllm.config import set_current_vllm_config
+    from vllm.v1.kv_cache_interface import AttentionSpec
+
+    asked = set()
+    for name, layer in attention_layers(config).items():
+        spec = specs.get(name)
+        builder = layer.get_attn_backend().get_builder_cls()
+        if not isinstance(spec, AttentionSpec) or (builder, spec) in asked:  # states are never shared
+            continue
+        asked.add((builder, spec))
+        try:
+            with set_current_vllm_config(config), torch.device("meta"), ToMeta():
+                wants = inspect.signature(builder.__init__).parameters
+                more = {"block_table_width": 1} if "block_table_width" in wants else {}
+                builder(spec, [name], config, torch.device("meta"), **more)
+        except Exception as e:
+            if re.search(r"[DP]CP|interleave", str(e)):
+                raise
+            at = [f for f in traceback.extract_tb(e.__traceback__) if "vllm/" in f.filename][-1]
+            print(f"{builder.__name__} was not made: {type(e).__name__}: {e} ({at.filename}:{at.lineno})", file=sys.stderr)
+
+
+def set_up_cache(config, specs):
+    """What the worker says when it sets up the KV cache, as far as context parallelism goes."""
+    from vllm.v1.worker.cp_utils import check_attention_cp_compatibility
+
+    if uses_v2_runner(config):
+        ask_builders(config, specs)
+        if not pcp_is_validated_first():
+            validate_pcp(config)
+        check_attention_cp_compatibility(config)
+    else:
+        check_attention_cp_compatibility(config)
+        ask_builders(config, specs)
+
+
+def start_engine(config, specs, kv, sched_kv):
+    """What the engine core checks once the KV cache is planned, up to its scheduler."""
+    from vllm.v1.core import kv_cache_utils as utils
+    from vllm.v1.core.sched import scheduler
+
+    cache = config.cache_config
+    cache.num_gpu_blocks = kv.num_blocks
+    groups = sched_kv.kv_cache_groups
+    own = [g.kv_cache_spec.block_size for g in groups if getattr(g.kv_cache_spec, "prefix_cacheable", True)]
+    before = cache.block_size
+    cache.block_size = min(own or [g.kv_cache_spec.block_size for g in groups])
+    config.validate_block_size()
+    sizes = utils.resolve_kv_cache_block_sizes(sched_kv, config)
+    if not profiles_graphs(config):
+        set_up_cache(config, specs)
+
+    class NoImages:
+        """Stands for the registry of processors and for their budget, which want files that are not at hand."""
+
+        def __init__(self, *a, **k):
+            pass
+
+        def supports_multimodal_inputs(self, *a, **k):
+            return False
+
+        def __getattr__(self, name):
+            return 1
+
+    scheduler.MultiModalBudget = NoImages
+    scheduler.Scheduler(vllm_config=config, kv_cache_config=sched_kv, structured_output_manager=None,
+              block_size=sizes[0], hash_block_size=sizes[1], mm_registry=NoImages())
+    cache.block_size = before
 
 
 def tensors(kv):
@@ -635,7 +767,8 @@ def allocated(kv):
     return (sum(sizes) if apart else max(sizes)) if sizes else 0
 
 
-def plan(configs, rank_specs, available):
+def plan(configs, rank_specs, available, out):
+    """Fills `out`; what was planned for the first stage, and for the scheduler."""
     config, available = configs[0], [available] * len(configs)
     from vllm.v1.core import kv_cache_utils as utils
 
@@ -643,7 +776,6 @@ def plan(configs, rank_specs, available):
         from vllm.v1.core import kv_cache_planning as planning
     except ImportError:
         planning = utils
-    out = {}
     try:
         from vllm.v1.kv_cache_spec_registry import register_all_kvcache_specs
 
@@ -711,7 +843,7 @@ def plan(configs, rank_specs, available):
         out["max_concurrency"] = utils.get_max_concurrency_for_kv_cache_config(config, kv)
     if hasattr(utils, "update_kv_cache_capacity"):  # older releases log while planning
         utils.update_kv_cache_capacity(config, sched_kv)
-    return out
+    return kv, sched_kv
 
 
 def main():

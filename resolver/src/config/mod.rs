@@ -12,6 +12,7 @@ mod parallel;
 pub(crate) use architectures::unknown_architecture;
 pub use checks::{ModelDtype, StateDtype};
 pub(crate) use checks::{model_fields, own_code};
+pub use parallel::{CommBackend, ContextParallel};
 
 use crate::args::EngineArgs;
 use crate::backend::AttentionBackend;
@@ -45,6 +46,8 @@ pub struct EngineConfig {
     pub expert_slices: u64,
     /// Ranks that share one request's KV in decoding.
     pub decode_context_parallel_size: u64,
+    /// How ranks share one request, and when they are asked.
+    pub context: ContextParallel,
     /// Tokens of the longest request.
     pub max_model_len: u64,
     /// Whether `max_model_len` is to be shortened to what fits.
@@ -99,11 +102,7 @@ pub(crate) fn build(
         Stage::Config,
         "vllm/config/model.py",
         "_get_and_verify_max_len",
-        || match args.max_model_len {
-            None => format!("max_model_len is the model's own, {max_model_len}"),
-            Some(-1) => format!("max_model_len starts at the model's own, {max_model_len}, and is shortened to what fits"),
-            Some(_) => format!("max_model_len is {max_model_len}, as asked"),
-        },
+        || explain_length(args.max_model_len, max_model_len),
     );
     strict_window(args, model)?;
     let asked = checks::cache_dtype(args, profile)?;
@@ -154,6 +153,7 @@ pub(crate) fn build(
     parallel::heads(args, model, profile)?;
     checks::activation_scheme(&model.common, profile)?;
     checks::quantised_dtype(dtype, model)?;
+    parallel::prefill(args, &model.common, profile)?;
     let max_model_len = drafting::length(max_model_len, speculation.as_ref(), trace);
     let async_scheduling = drafting::async_scheduling(args, speculation.as_ref(), profile)?;
     drafting::slots(
@@ -181,6 +181,7 @@ pub(crate) fn build(
         pipeline_parallel_size: or_one(args.pipeline_parallel_size),
         expert_slices: expert_slices(args)?,
         decode_context_parallel_size: or_one(args.decode_context_parallel_size),
+        context: ContextParallel::of(args, model, profile),
         max_model_len,
         auto_fit,
         max_num_batched_tokens,
@@ -202,6 +203,16 @@ pub(crate) fn build(
         mamba_block_size: args.mamba_block_size,
         speculation,
     })
+}
+
+fn explain_length(asked: Option<i64>, length: u64) -> String {
+    match asked {
+        None => format!("max_model_len is the model's own, {length}"),
+        Some(-1) => format!(
+            "max_model_len starts at the model's own, {length}, and is shortened to what fits"
+        ),
+        Some(_) => format!("max_model_len is {length}, as asked"),
+    }
 }
 
 /// `--disable-sliding-window` empties a field of the model's class, which some
@@ -282,10 +293,11 @@ fn hook(
 /// With expert parallelism each rank holds whole experts.
 /// Mirrors `vllm/model_executor/layers/fused_moe/config.py` `FusedMoEParallelConfig.make`.
 fn expert_slices(args: &EngineArgs) -> Result<u64, Box<Refusal>> {
-    let ranks = mul(
-        or_one(args.tensor_parallel_size),
+    let replicas = mul(
+        or_one(args.prefill_context_parallel_size),
         or_one(args.data_parallel_size),
     )?;
+    let ranks = mul(or_one(args.tensor_parallel_size), replicas)?;
     Ok(if args.enable_expert_parallel == Some(true) {
         1
     } else {

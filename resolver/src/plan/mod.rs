@@ -64,7 +64,7 @@ pub(crate) fn plan(
     }
     let groups = groups::split(layers, layout, config, profile, trace)?;
     let layers = &*layers;
-    let demands = demands(layers, &groups, config)?;
+    let demands = demands(layers, &groups, config, profile)?;
     let parts = parts(layers, &groups, ranges, layout, profile, trace)?;
     let blocks: Vec<Blocks> = parts
         .iter()
@@ -342,17 +342,21 @@ fn demands(
     layers: &Layers,
     groups: &[Group],
     config: &EngineConfig,
+    profile: &Profile,
 ) -> Result<Vec<Demand>, Box<Refusal>> {
+    // through 0.25 ranks of prefill share the cache too
+    let ranks = if profile.context.shards_over_prefill {
+        mul(
+            config.decode_context_parallel_size,
+            config.context.prefill_ranks,
+        )?
+    } else {
+        config.decode_context_parallel_size
+    };
     groups
         .iter()
         .filter_map(|group| group.spec(layers))
-        .map(|spec| {
-            Demand::of(
-                spec,
-                config.max_in_flight_tokens,
-                config.decode_context_parallel_size,
-            )
-        })
+        .map(|spec| Demand::of(spec, config.max_in_flight_tokens, ranks))
         .collect()
 }
 

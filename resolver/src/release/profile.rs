@@ -1,6 +1,7 @@
 //! The behaviours in which releases differ. An algorithm that changed lives in
 //! one file per era; a profile only chooses.
 
+use super::context::ContextRules;
 use crate::backend::AttentionBackend;
 use crate::backend::rules::{Rules, Target};
 use crate::dtype::CacheDtype;
@@ -107,9 +108,8 @@ pub struct Profile {
     /// `--mamba-ssm-cache-dtype` sets KDA's recurrent state, which may not be
     /// float16 (since 0.30); before, it is float32.
     pub kda_state_is_set: bool,
-    /// Decode context parallelism of the families beside DeepSeek V4 has rules
-    /// here (since 0.29).
-    pub models_context_parallelism: bool,
+    /// Its part in context parallelism.
+    pub context: ContextRules,
     /// MiMo V2's layers are told of the cache's configuration (since 0.32); before,
     /// they keep the model's dtype whatever is asked.
     pub tells_layers_of_cache: bool,

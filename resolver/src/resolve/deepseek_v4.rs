@@ -7,6 +7,7 @@ use crate::backend::block_size::aligned_is_not_supported;
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
 use crate::backend::layouts::DEFAULT_PREFERENCE;
 use crate::config::EngineConfig;
+use crate::context_parallel::{Checks, Family};
 use crate::error::{Outcome, Refusal, Stage};
 use crate::flag::Flag;
 use crate::gpu::Arch;
@@ -41,6 +42,15 @@ pub(super) fn deepseek_v4(
     )?;
     let capability = request.gpu.capability;
     drafter::before_target(config)?;
+    let checks = Checks {
+        common,
+        layers: Family::DeepseekV4,
+        config,
+        cache_dtype: config.cache_dtype,
+        profile,
+        arch,
+    };
+    checks.before_model()?;
     let implementation =
         dsv4_backend::select(config, model, arch, capability, profile, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
@@ -114,7 +124,10 @@ pub(super) fn deepseek_v4(
     let block_size = built
         .first()
         .map_or(dsv4_spec::BLOCK_SIZE, |first| first.block_size);
-    let mut resolution = plan(request, config, (built, &ranges), arch, notes, trace)?;
+    let mut resolution = plan(request, config, (built, &ranges), &checks, notes, trace)?;
+    if notes::odd_turns(config, notes) {
+        resolution.outcome = Outcome::Unverified;
+    }
     if notes::on_deepseek_v4(config, implementation, block_size, profile, notes) {
         resolution.outcome = Outcome::Unverified;
     }

@@ -13,6 +13,7 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::decoder::{Attention, DtypeHook, LayerKind, LinearKernel};
 use crate::model::{AutoCacheDtype, Decoder};
+use crate::release::PcpGraphs;
 use crate::resolution::Note;
 use crate::trace::Trace;
 
@@ -212,6 +213,7 @@ impl Asked {
             has_sliding_window: attention.window.is_some(),
             use_non_causal: context.non_causal,
             use_dcp: context.config.decode_context_parallel_size > 1,
+            use_pcp: context.config.context.prefill_ranks > 1,
         };
         let backend = self.select(&selection, context, trace)?;
         if chunked && backend == AttentionBackend::Turboquant && dtype == CacheDtype::Auto {
@@ -247,6 +249,7 @@ impl Asked {
             has_sliding_window: false,
             use_non_causal: context.non_causal,
             use_dcp: context.config.decode_context_parallel_size > 1,
+            use_pcp: context.config.context.prefill_ranks > 1,
         };
         let backend = self.select(&selection, context, trace)?;
         let canonical = canonical(backend, dtype);
@@ -268,6 +271,14 @@ impl Asked {
                 "NotImplementedError",
                 "DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is \
                  not supported under DCP.",
+            ));
+        }
+        let shares = selection.use_pcp && selection.use_dcp;
+        if shares && !sparse && context.profile.context.graphs != PcpGraphs::Piecewise {
+            return Err(Refusal::raised(
+                Stage::Model,
+                "NotImplementedError",
+                "MLAAttention does not support PCP+DCP.",
             ));
         }
         if !sparse {

@@ -128,6 +128,7 @@ impl Context<'_> {
             is_mm_prefix_model: common.mm_prefix,
             model_head_size: common.head_size,
             dcp: self.config.decode_context_parallel_size,
+            pcp: self.config.context.prefill_ranks,
             forced_flash_attn: self.forced_flash_attn(),
             cache_dtype,
         }
