@@ -21,6 +21,7 @@ use crate::request::Request;
 use crate::resolution::{Note, Resolution, SlotBytes};
 use crate::spec;
 use crate::spec::decoder::{Built, Context};
+use crate::speculation::Method;
 use crate::trace::Trace;
 use crate::{advice, notes};
 
@@ -84,16 +85,27 @@ fn run(
     }
 }
 
-/// A drafter runs on the last stage, and shares out layers of its own by the same
-/// partition.
+/// A drafter is the last stage's. Draft models share their own layers out by the
+/// same partition, and not every target passes on the states that others read:
+/// neither is modelled.
 fn drafter_on_stages(request: &Request, config: &EngineConfig) -> Result<(), Box<Refusal>> {
-    let has_stages = config.pipeline_parallel_size > 1 || request.env.pp_layer_partition.is_some();
-    if config.speculation.is_none() || !has_stages {
-        return Ok(());
+    let stages = config.pipeline_parallel_size > 1;
+    let context = config.shares_tokens();
+    let partition = request.env.pp_layer_partition.is_some();
+    match &config.speculation {
+        Some(drafts) if drafts.method == Method::DraftModel && (stages || partition || context) => {
+            Err(Refusal::not_modelled(
+                "a draft model beside pipeline stages or context parallelism is not modelled",
+            ))
+        }
+        Some(drafts) if stages && drafts.draft.is_some() && drafts.method != Method::Mtp => {
+            Err(Refusal::not_modelled(format!(
+                "{} with several pipeline stages is not modelled",
+                drafts.method
+            )))
+        }
+        _ => Ok(()),
     }
-    Err(Refusal::not_modelled(
-        "speculative_config with several pipeline stages or VLLM_PP_LAYER_PARTITION is not modelled",
-    ))
 }
 
 fn decoder(
@@ -153,6 +165,7 @@ fn decoder(
         capability: request.gpu.capability,
         profile,
         drafts_for: None,
+        drafts: true,
         non_causal: false,
     };
     spec::decoder::before_layers(&context)?;
@@ -170,6 +183,7 @@ fn decoder(
             stage_with_experts(common, decoder, range)?;
             let stage = Context {
                 decoder: &decoder.stage(range),
+                drafts: built.len() + 1 == ranges.len(),
                 ..context
             };
             // the first tells how; the others are like it
@@ -255,12 +269,12 @@ fn worker_refuses(
     notes: &mut Vec<Note>,
 ) -> Result<bool, Box<Refusal>> {
     let mut refuses = false;
-    for (range, bytes_per_block) in ranges.iter().zip(&plan.stage_blocks) {
+    for (stage, bytes_per_block) in plan.stage_blocks.iter().enumerate() {
         let of_stage;
         let layers = if ranges.len() == 1 {
             &built.layers
         } else {
-            of_stage = built.layers.of_stage(range);
+            of_stage = built.layers.of_stage(stage);
             &of_stage
         };
         let backends = &built.spec_backends;
@@ -292,6 +306,11 @@ fn plan(
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Box<Refusal>> {
+    if built.len() > 1 && config.shares_tokens() {
+        return Err(Refusal::not_modelled(
+            "pipeline_parallel_size beside context parallelism is not modelled",
+        ));
+    }
     let layouts: Vec<_> = built.iter().map(|stage| stage.layouts.clone()).collect();
     let mut built = stages::join(built)?;
     let requested_layout = request.env.kv_cache_layout.as_deref();

@@ -65,9 +65,9 @@ pub(super) fn async_scheduling(
              kind of speculative decoding",
             profile.drafting.async_names
         ))),
-        (Asynchronous::Kin | Asynchronous::KinAndDraftModels, Some(true)) if unpadded => Err(invalid(
-            "Async scheduling is not compatible with disable_padded_drafter_batch=True.",
-        )),
+        (Asynchronous::Kin | Asynchronous::KinAndDraftModels, Some(true)) if unpadded => Err(
+            invalid("Async scheduling is not compatible with disable_padded_drafter_batch=True."),
+        ),
         (Asynchronous::Kin, None) => Ok(kin && !unpadded && method != Method::DraftModel),
         (_, None) => Ok(kin && !unpadded),
         (_, Some(on)) => Ok(on),
@@ -88,8 +88,12 @@ pub(super) fn slots(
     let lookahead = speculation.num_lookahead_tokens;
     let slots = speculation.slots_per_request;
     match profile.drafting.slots {
-        Slots::Lookahead if tokens <= lookahead => Err(no_room(tokens, "num_lookahead_tokens", lookahead)),
-        Slots::OfOneRequest if tokens <= slots => Err(no_room(tokens, "scheduled_token_delta", slots)),
+        Slots::Lookahead if tokens <= lookahead => {
+            Err(no_room(tokens, "num_lookahead_tokens", lookahead))
+        }
+        Slots::OfOneRequest if tokens <= slots => {
+            Err(no_room(tokens, "scheduled_token_delta", slots))
+        }
         Slots::OfEachRequest if tokens <= mul(slots, seqs)? => {
             let left = i128::from(tokens) - i128::from(mul(slots, seqs)?);
             Err(invalid(format!(

@@ -86,6 +86,13 @@ pub struct EngineConfig {
     pub speculation: Option<Speculation>,
 }
 
+impl EngineConfig {
+    /// Whether several ranks share one request's KV.
+    pub(crate) const fn shares_tokens(&self) -> bool {
+        self.decode_context_parallel_size > 1 || self.context.prefill_ranks > 1
+    }
+}
+
 /// Runs vLLM's checks in its order and fills in what the user leaves open.
 pub(crate) fn build(
     request: &Request,
@@ -148,7 +155,8 @@ pub(crate) fn build(
     {
         speculation.keep_auto();
     }
-    let disable_hybrid_kv_cache_manager = checks::hybrid_manager_off(request, &model.common, speculation.as_ref())?;
+    let disable_hybrid_kv_cache_manager =
+        checks::hybrid_manager_off(request, &model.common, speculation.as_ref())?;
     checks::float_cache(cache_dtype, dtype, profile)?;
     parallel::heads(args, model, profile)?;
     checks::activation_scheme(&model.common, profile)?;

@@ -208,17 +208,19 @@ fn parts<'a>(
     profile: &Profile,
     trace: &mut Trace,
 ) -> Result<Vec<Part<'a>>, Box<Refusal>> {
-    (1_usize..)
-        .zip(ranges)
-        .map(|(number, range)| {
-            let (groups, stage) = if ranges.len() == 1 {
+    ranges
+        .iter()
+        .enumerate()
+        .map(|(stage, range)| {
+            let (groups, number) = if ranges.len() == 1 {
                 (groups.to_vec(), None)
             } else {
-                (stages::project(groups, range), Some(number))
+                (stages::project(groups, stage), Some(stage + 1))
             };
-            let block = Block::new(layers, &groups, layout, stage, profile, trace)?;
+            let block = Block::new(layers, &groups, layout, number, profile, trace)?;
             Ok(Part {
                 range,
+                stage,
                 groups,
                 block,
             })

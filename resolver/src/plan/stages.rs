@@ -12,14 +12,14 @@ use crate::spec::{Layer, Layers};
 /// The decoder layers of a stage.
 pub(crate) type LayerRange = std::ops::Range<u64>;
 
-/// The part of each group that lies in these decoder layers, perhaps none. Where
+/// The part of each group that the stage has, perhaps none. Where
 /// pages differ, an empty part keeps the whole group's spec.
 /// Mirrors `_project_kv_cache_groups_to_worker`.
-pub(super) fn project(groups: &[Group], range: &LayerRange) -> Vec<Group> {
+pub(super) fn project(groups: &[Group], stage: usize) -> Vec<Group> {
     groups
         .iter()
         .map(|group| {
-            let of_stage = |layer: &&Layer| range.contains(&u64::from(layer.index));
+            let of_stage = |layer: &&Layer| layer.stage == stage;
             let layers: Vec<Layer> = group.layers.iter().filter(of_stage).copied().collect();
             match group.merged {
                 Some(spec) => Group::merged(spec, layers),
@@ -76,6 +76,7 @@ pub(crate) enum Misplaced {
 /// One stage's blocks.
 pub(super) struct Part<'a> {
     pub range: &'a LayerRange,
+    pub stage: usize,
     pub groups: Vec<Group>,
     pub block: Block,
 }
@@ -106,7 +107,7 @@ impl Part<'_> {
         fitting: Option<(u64, u64)>,
         profile: &Profile,
     ) -> Result<StageRow, Box<Refusal>> {
-        let own = layers.of_stage(self.range);
+        let own = layers.of_stage(self.stage);
         let first = own.list.first();
         Ok(StageRow {
             start_layer: self.range.start,

@@ -90,8 +90,8 @@ pub(super) fn deepseek_v4(
             implementation.backend(profile),
         ];
         let mut concerns = !implementation.declares(capability);
-        // a drafter is not modelled beside several stages
-        if let Some(drafted) = &drafted {
+        let is_last = built.len() + 1 == ranges.len();
+        if let Some(drafted) = drafted.as_ref().filter(|_| is_last) {
             layers.append(&dsv4_spec::windows(
                 model,
                 drafted.resolved,

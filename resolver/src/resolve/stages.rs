@@ -4,6 +4,7 @@ use crate::error::{Refusal, Stage};
 use crate::layout::KvCacheLayout;
 use crate::plan::LayerRange;
 use crate::python::{parse_int, repr_list};
+use crate::spec::Layer;
 use crate::spec::decoder::Built;
 use crate::trace::Trace;
 
@@ -58,11 +59,15 @@ pub(super) fn join(built: Vec<Built>) -> Result<Built, Box<Refusal>> {
     let Some(mut whole) = stages.next() else {
         return Err(Refusal::not_modelled("a model without stages"));
     };
-    for stage in stages {
+    for (number, stage) in (1..).zip(stages) {
         for layer in stage.layers.list {
             let known = whole.layers.specs.len();
             let spec = stage.layers.specs[layer.spec];
-            whole.layers.push(layer.index, layer.suffix, spec);
+            let layer = Layer {
+                stage: number,
+                ..layer
+            };
+            whole.layers.push_as(layer, spec);
             if whole.layers.specs.len() > known
                 && let Some(backend) = stage.spec_backends.get(layer.spec)
             {

@@ -39,11 +39,14 @@ pub(crate) fn settle(
     let fields = Fields::check(&config, rules)?;
     let backend = match fields.text("attention_backend") {
         None => None,
-        Some(name) => AttentionBackend::parse(name, request.release.profile())
-            .map_err(|refusal| match *refusal {
-                Refusal::NotModelled(_) => refusal,
-                other => invalid(other.to_string()),
-            })?,
+        Some(name) => {
+            AttentionBackend::parse(name, request.release.profile()).map_err(|refusal| {
+                match *refusal {
+                    Refusal::NotModelled(_) => refusal,
+                    other => invalid(other.to_string()),
+                }
+            })?
+        }
     };
     unmodelled(fields)?;
     let asked = Asked {
@@ -77,7 +80,11 @@ fn asked(request: &Request, rules: &Drafting) -> Result<Option<Value>, Box<Refus
             return raise("AttributeError", text);
         }
     };
-    for (flag, key) in [("method", "method"), ("model", "model"), ("tokens", "num_speculative_tokens")] {
+    for (flag, key) in [
+        ("method", "method"),
+        ("model", "model"),
+        ("tokens", "num_speculative_tokens"),
+    ] {
         let Some((_, value)) = args.spec_flags.iter().find(|(name, _)| *name == flag) else {
             continue;
         };
@@ -232,7 +239,10 @@ impl Asked<'_> {
         let names = config.and_then(|config| config.get_set("architectures"));
         match names {
             Some(Value::Array(names)) => names.iter().any(|name| {
-                matches!(name.as_str(), Some("Qwen3DSparkModel" | "Gemma4DSparkModel"))
+                matches!(
+                    name.as_str(),
+                    Some("Qwen3DSparkModel" | "Gemma4DSparkModel")
+                )
             }),
             _ => false,
         }
@@ -497,7 +507,9 @@ impl Asked<'_> {
             ));
         }
         if self.request.args.enforce_eager == Some(true) {
-            return Err(not_modelled("enable_adaptive_verification with enforce_eager"));
+            return Err(not_modelled(
+                "enable_adaptive_verification with enforce_eager",
+            ));
         }
         Ok(())
     }
@@ -638,8 +650,8 @@ impl Asked<'_> {
         } else {
             0
         };
-        let fill_in = method == Method::Dflash
-            || (method == Method::Dspark && !drafted.samples_from_anchor);
+        let fill_in =
+            method == Method::Dflash || (method == Method::Dspark && !drafted.samples_from_anchor);
         let parallel_slots = parallel && !method.fills_blocks();
         Ok(Speculation {
             method,
@@ -682,9 +694,7 @@ impl Asked<'_> {
             DefaultRunner::V2ForDspark => method == Method::Dspark,
             DefaultRunner::V2ForSome => {
                 let common = &self.target.model.common;
-                method == Method::Dspark
-                    || is_v4
-                    || (!common.is_hybrid && !common.has_experts)
+                method == Method::Dspark || is_v4 || (!common.is_hybrid && !common.has_experts)
             }
             DefaultRunner::V2 => true,
         };
@@ -779,7 +789,9 @@ impl Asked<'_> {
 }
 
 fn samples_from_anchor(config: &Value) -> bool {
-    config.get("sample_from_anchor").is_none_or(|on| *on == Value::Bool(true))
+    config
+        .get("sample_from_anchor")
+        .is_none_or(|on| *on == Value::Bool(true))
 }
 
 /// Mirrors `MTPModelTypes` and the other spellings.
@@ -806,7 +818,9 @@ fn named(name: &str) -> Result<Method, Box<Refusal>> {
 fn is_custom_path(model: &str) -> bool {
     let is_word = |part: &str| {
         let mut chars = part.chars();
-        chars.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
+        chars
+            .next()
+            .is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
             && chars.all(|c| c == '_' || c.is_ascii_alphanumeric())
     };
     model.contains('.') && !model.contains('/') && model.split('.').all(is_word)

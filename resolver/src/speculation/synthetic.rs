@@ -42,13 +42,22 @@ fn check_rates(rates: &Value, tokens: u64) -> Result<(), Box<Refusal>> {
     };
     let name = "synthetic_acceptance_rates";
     if rates.len() as u64 != tokens {
-        return Err(invalid(format!("{name} must have length {tokens}, {}", shown())));
+        return Err(invalid(format!(
+            "{name} must have length {tokens}, {}",
+            shown()
+        )));
     }
     if rates.iter().any(|rate| !(0.0..=1.0).contains(rate)) {
-        return Err(invalid(format!("{name} entries must be in [0, 1], {}", shown())));
+        return Err(invalid(format!(
+            "{name} entries must be in [0, 1], {}",
+            shown()
+        )));
     }
     if rates.windows(2).any(|pair| pair[1] > pair[0]) {
-        return Err(invalid(format!("{name} must be non-increasing, {}", shown())));
+        return Err(invalid(format!(
+            "{name} must be non-increasing, {}",
+            shown()
+        )));
     }
     Ok(())
 }

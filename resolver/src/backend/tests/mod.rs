@@ -138,6 +138,7 @@ pub(super) fn selection() -> Selection {
         use_mm_prefix: false,
         use_per_head_quant_scales: false,
         has_sliding_window: false,
+        use_non_causal: false,
         use_dcp: false,
         use_pcp: false,
     }

@@ -76,6 +76,7 @@ impl Question<'_> {
             has_sink: self.holds("has_sink"),
             use_sparse: self.holds("use_sparse"),
             use_mm_prefix: self.holds("use_mm_prefix"),
+            use_non_causal: false,
             use_dcp: self.number("dcp") > 1,
             use_pcp: false,
             ..super::selection()

@@ -44,6 +44,8 @@ pub(crate) struct Context<'a> {
     pub profile: &'a Profile,
     /// The target, where this is its drafter: backends still look at its config.
     pub drafts_for: Option<(&'a Common, &'a Decoder)>,
+    /// Whether the drafter is built here: with the last stage.
+    pub drafts: bool,
     /// Whether draft tokens look at each other.
     pub non_causal: bool,
 }
