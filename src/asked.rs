@@ -224,9 +224,18 @@ impl Asked {
 
     /// GPUs that share each layer, for prose.
     pub fn tensor_parallel(&self) -> Option<&str> {
+        self.text_of(Flag::TensorParallelSize)
+    }
+
+    /// Stages that share out the layers, for prose.
+    pub fn pipeline_parallel(&self) -> Option<&str> {
+        self.text_of(Flag::PipelineParallelSize)
+    }
+
+    fn text_of(&self, flag: Flag) -> Option<&str> {
         self.flags
             .iter()
-            .find(|(flag, _)| *flag == Flag::TensorParallelSize)
+            .find(|(other, _)| *other == flag)
             .map(|(_, text)| text.trim())
     }
 

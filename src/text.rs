@@ -112,6 +112,7 @@ pub const fn short_stage(stage: Stage) -> &'static str {
         Stage::Model => "building the model",
         Stage::Specs => "KV specs",
         Stage::Plan => "planning the cache",
+        Stage::Engine => "starting the engine",
         Stage::Unmodelled => "no rule here",
     }
 }

@@ -39,7 +39,9 @@ pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
         } => shorter(request, *estimated_max_len, &mut advice),
         Refusal::Raised { stage, .. } => match stage {
             Stage::Args | Stage::Config | Stage::Unmodelled => configuration(request, &mut advice),
-            Stage::Model | Stage::Specs | Stage::Plan => layers(request, &mut advice),
+            Stage::Model | Stage::Specs | Stage::Plan | Stage::Engine => {
+                layers(request, &mut advice);
+            }
         },
     }
     advice
@@ -58,7 +60,10 @@ fn configuration(request: &Request, advice: &mut Vec<Advice>) {
         Flag::GpuMemoryUtilization,
         Flag::MaxNumSeqs,
         Flag::MaxNumBatchedTokens,
+        Flag::PipelineParallelSize,
         Flag::DecodeContextParallelSize,
+        Flag::PrefillContextParallelSize,
+        Flag::DcpCommBackend,
         Flag::EnableExpertParallel,
     ] {
         if advice.is_empty() {
@@ -77,7 +82,11 @@ fn layers(request: &Request, advice: &mut Vec<Advice>) {
     for flag in [
         Flag::AttentionBackend,
         Flag::BlockSize,
+        Flag::PipelineParallelSize,
         Flag::DecodeContextParallelSize,
+        Flag::PrefillContextParallelSize,
+        Flag::CpKvCacheInterleaveSize,
+        Flag::DcpKvCacheInterleaveSize,
         Flag::Dtype,
         Flag::KvCacheDtypeSkipLayers,
         Flag::DisableHybridKvCacheManager,
@@ -86,6 +95,7 @@ fn layers(request: &Request, advice: &mut Vec<Advice>) {
     ] {
         without(request, flag, advice);
     }
+    for_context_parallelism(request, advice);
     without_layout(request, advice);
     if advice.is_empty() {
         without_several(request, advice);
@@ -177,6 +187,34 @@ fn drop_backend(request: &Request, advice: &mut Vec<Advice>) {
         advice.push(Advice {
             text: format!("--attention-backend {backend} works on this GPU."),
             set: vec![(Flag::AttentionBackend.name(), backend.to_owned())],
+        });
+    }
+}
+
+/// What lets ranks share one request that may not as asked.
+fn for_context_parallelism(request: &Request, advice: &mut Vec<Advice>) {
+    let args = &request.args;
+    let sizes = [
+        args.decode_context_parallel_size,
+        args.prefill_context_parallel_size,
+    ];
+    if !sizes.iter().any(|size| size.is_some_and(|size| size > 1)) {
+        return;
+    }
+    let gathering = attempt(request, |changed| {
+        changed.args.dcp_comm_backend = Some("ag_rs".to_owned());
+    });
+    if gathering.is_some() {
+        advice.push(Advice {
+            text: "--dcp-comm-backend ag_rs works.".to_owned(),
+            set: vec![(Flag::DcpCommBackend.name(), "ag_rs".to_owned())],
+        });
+    }
+    let eager = attempt(request, |changed| changed.args.enforce_eager = Some(true));
+    if eager.is_some() {
+        advice.push(Advice {
+            text: "--enforce-eager works: no CUDA graphs.".to_owned(),
+            set: vec![(Flag::EnforceEager.name(), "true".to_owned())],
         });
     }
 }

@@ -11,9 +11,14 @@ use crate::value::Value;
 pub struct EngineArgs {
     pub kv_cache_dtype: Option<String>,
     pub tensor_parallel_size: Option<i64>,
+    pub pipeline_parallel_size: Option<i64>,
     pub data_parallel_size: Option<i64>,
     pub enable_expert_parallel: Option<bool>,
     pub decode_context_parallel_size: Option<i64>,
+    pub prefill_context_parallel_size: Option<i64>,
+    pub cp_kv_cache_interleave_size: Option<i64>,
+    pub dcp_kv_cache_interleave_size: Option<i64>,
+    pub dcp_comm_backend: Option<String>,
     pub max_model_len: Option<i64>,
     pub max_num_batched_tokens: Option<i64>,
     pub max_num_seqs: Option<i64>,
@@ -40,6 +45,8 @@ pub struct EngineArgs {
     pub spec_flags: Vec<(&'static str, Value)>,
     /// Flags that were passed and have no rule here, by name.
     pub unmodelled: Vec<String>,
+    /// Flags that decide nothing here, but that not every release has.
+    pub idle: Vec<&'static str>,
     /// Values that are not of their flag's type, for vLLM's own message.
     pub(crate) wrong: Vec<WrongValue>,
 }
@@ -70,6 +77,7 @@ impl EngineArgs {
             Flag::KvCacheDtype => self.kv_cache_dtype = Some(text(flag, value)?),
             Flag::AttentionBackend => self.attention_backend = Some(text(flag, value)?),
             Flag::Dtype => self.dtype = Some(text(flag, value)?),
+            Flag::DcpCommBackend => self.dcp_comm_backend = Some(text(flag, value)?),
             Flag::MambaCacheDtype => self.mamba_cache_dtype = Some(text(flag, value)?),
             Flag::MambaSsmCacheDtype => self.mamba_ssm_cache_dtype = Some(text(flag, value)?),
             Flag::MambaCacheMode => self.mamba_cache_mode = Some(text(flag, value)?),
@@ -92,8 +100,12 @@ impl EngineArgs {
                 }
             }
             Flag::TensorParallelSize
+            | Flag::PipelineParallelSize
             | Flag::DataParallelSize
             | Flag::DecodeContextParallelSize
+            | Flag::PrefillContextParallelSize
+            | Flag::CpKvCacheInterleaveSize
+            | Flag::DcpKvCacheInterleaveSize
             | Flag::MaxModelLen
             | Flag::MaxNumBatchedTokens
             | Flag::MaxNumSeqs
@@ -140,6 +152,7 @@ impl EngineArgs {
                 Flag::KvCacheDtype => self.kv_cache_dtype = None,
                 Flag::AttentionBackend => self.attention_backend = None,
                 Flag::Dtype => self.dtype = None,
+                Flag::DcpCommBackend => self.dcp_comm_backend = None,
                 Flag::MambaCacheDtype => self.mamba_cache_dtype = None,
                 Flag::MambaSsmCacheDtype => self.mamba_ssm_cache_dtype = None,
                 Flag::MambaCacheMode => self.mamba_cache_mode = None,
@@ -152,8 +165,12 @@ impl EngineArgs {
     fn int_slot(&mut self, flag: Flag) -> Option<&mut Option<i64>> {
         match flag {
             Flag::TensorParallelSize => Some(&mut self.tensor_parallel_size),
+            Flag::PipelineParallelSize => Some(&mut self.pipeline_parallel_size),
             Flag::DataParallelSize => Some(&mut self.data_parallel_size),
             Flag::DecodeContextParallelSize => Some(&mut self.decode_context_parallel_size),
+            Flag::PrefillContextParallelSize => Some(&mut self.prefill_context_parallel_size),
+            Flag::CpKvCacheInterleaveSize => Some(&mut self.cp_kv_cache_interleave_size),
+            Flag::DcpKvCacheInterleaveSize => Some(&mut self.dcp_kv_cache_interleave_size),
             Flag::MaxModelLen => Some(&mut self.max_model_len),
             Flag::MaxNumBatchedTokens => Some(&mut self.max_num_batched_tokens),
             Flag::MaxNumSeqs => Some(&mut self.max_num_seqs),
@@ -200,7 +217,10 @@ impl EngineArgs {
         value: &Value,
         converted: Result<T, TypeProblem>,
     ) -> Result<Option<T>, FlagError> {
-        let computed = matches!(flag, Flag::MaxNumBatchedTokens | Flag::MaxNumSeqs);
+        let computed = matches!(flag, Flag::MaxNumBatchedTokens | Flag::MaxNumSeqs)
+            // … and compares the stages with 1, which takes any number
+            || (flag == Flag::PipelineParallelSize
+                && matches!(value, Value::String(_) | Value::Null));
         match converted {
             Ok(_) if computed && value.as_integer().is_none() => Err(wrong_type(flag, value)),
             Ok(converted) => Ok(Some(converted)),
@@ -248,11 +268,13 @@ impl EngineArgs {
             }
             return Ok(());
         }
+        if name == Q_REPLICATE && matches!(value, Value::Bool(_) | Value::Null) {
+            self.idle.push(Q_REPLICATE);
+            return Ok(());
+        }
         let untouched = *value == Value::Null
             || UNTOUCHING_FLAGS.contains(&name)
-            || NEUTRAL_VALUES
-                .iter()
-                .any(|(flag, neutral)| *flag == name && neutral.is(value));
+            || (SWITCHES.contains(&name) && *value == Value::Bool(false));
         if !untouched {
             self.unmodelled.push(name.chars().take(80).collect());
         }
@@ -269,6 +291,8 @@ const SPEC_FLAGS: [(&str, &str); 3] = [
     ("spec_model", "model"),
     ("spec_tokens", "tokens"),
 ];
+/// Copies a projection's weights under decode context parallelism (since 0.29).
+const Q_REPLICATE: &str = "dcp_q_replicate";
 
 /// Flags of `EngineArgs` that no decision about the KV cache looks at.
 const UNTOUCHING_FLAGS: [&str; 15] = [
@@ -289,29 +313,8 @@ const UNTOUCHING_FLAGS: [&str; 15] = [
     "use_tqdm_on_load",
 ];
 
-/// A value that asks for nothing.
-enum Neutral {
-    Integer(i128),
-    Bool(bool),
-}
-
-impl Neutral {
-    fn is(&self, value: &Value) -> bool {
-        match self {
-            Self::Integer(neutral) => value.as_integer() == Some(*neutral),
-            Self::Bool(neutral) => *value == Value::Bool(*neutral),
-        }
-    }
-}
-
-/// Flags without a rule, with the value at which there is nothing to rule.
-const NEUTRAL_VALUES: [(&str, Neutral); 5] = [
-    ("pipeline_parallel_size", Neutral::Integer(1)),
-    ("prefill_context_parallel_size", Neutral::Integer(1)),
-    ("enable_lora", Neutral::Bool(false)),
-    ("calculate_kv_scales", Neutral::Bool(false)),
-    ("enable_eplb", Neutral::Bool(false)),
-];
+/// Flags without a rule that have nothing to rule where they are off.
+const SWITCHES: [&str; 3] = ["enable_lora", "calculate_kv_scales", "enable_eplb"];
 
 fn wrong_type(flag: Flag, value: &Value) -> FlagError {
     FlagError::WrongType {
@@ -378,14 +381,14 @@ mod tests {
         let mut args = EngineArgs::default();
         args.set_by_name("lora_modules", &Value::Object(vec![]))
             .unwrap();
-        args.set_by_name("pipeline_parallel_size", &Value::Integer(1))
+        args.set_by_name("prefill_context_parallel_size", &Value::Integer(1))
             .unwrap();
-        args.set_by_name("pipeline_parallel_size", &Value::Integer(2))
+        args.set_by_name("prefill_context_parallel_size", &Value::Integer(2))
             .unwrap();
         args.set_by_name("seed", &Value::Integer(7)).unwrap();
         assert_eq!(
             args.unmodelled,
-            ["lora_modules", "pipeline_parallel_size"]
+            ["lora_modules", "prefill_context_parallel_size"]
         );
     }
 }

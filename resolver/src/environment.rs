@@ -10,6 +10,8 @@ pub struct Environment {
     /// `VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE` is off; it is on by
     /// default.
     pub hybrid_chunks_disallowed: bool,
+    /// `VLLM_PP_LAYER_PARTITION`: layers of each stage.
+    pub pp_layer_partition: Option<String>,
     /// Variables that were set and have no rule here, by name.
     pub unmodelled: Vec<String>,
 }
@@ -27,6 +29,7 @@ impl Environment {
     /// refused by name; others are not vLLM's.
     pub fn set(&mut self, name: &str, value: &str) {
         match name {
+            "VLLM_PP_LAYER_PARTITION" => self.pp_layer_partition = Some(value.to_owned()),
             "VLLM_KV_CACHE_LAYOUT" => self.kv_cache_layout = Some(value.to_owned()),
             // mirrors `vllm/envs.py`: lower-cased, "1" or "true"
             "VLLM_ALLOW_LONG_MAX_MODEL_LEN" => {

@@ -21,6 +21,8 @@ pub enum Stage {
     Specs,
     /// `plan`: grouping and sizing.
     Plan,
+    /// `engine`: the workers' KV cache and the scheduler, around the plan.
+    Engine,
     /// `unmodelled`: ours, not vLLM's.
     Unmodelled,
 }
@@ -35,6 +37,7 @@ impl Stage {
             Self::Model => "building the model",
             Self::Specs => "asking each layer for its KV spec",
             Self::Plan => "planning the KV cache",
+            Self::Engine => "starting the engine",
             Self::Unmodelled => "not modelled",
         }
     }

@@ -33,9 +33,14 @@ pub enum FlagKind {
 pub enum Flag {
     KvCacheDtype,
     TensorParallelSize,
+    PipelineParallelSize,
     DataParallelSize,
     EnableExpertParallel,
     DecodeContextParallelSize,
+    PrefillContextParallelSize,
+    CpKvCacheInterleaveSize,
+    DcpKvCacheInterleaveSize,
+    DcpCommBackend,
     MaxModelLen,
     MaxNumBatchedTokens,
     MaxNumSeqs,
@@ -60,12 +65,17 @@ pub enum Flag {
 
 impl Flag {
     /// Every modelled flag.
-    pub const ALL: [Self; 25] = [
+    pub const ALL: [Self; 30] = [
         Self::KvCacheDtype,
         Self::TensorParallelSize,
+        Self::PipelineParallelSize,
         Self::DataParallelSize,
         Self::EnableExpertParallel,
         Self::DecodeContextParallelSize,
+        Self::PrefillContextParallelSize,
+        Self::CpKvCacheInterleaveSize,
+        Self::DcpKvCacheInterleaveSize,
+        Self::DcpCommBackend,
         Self::MaxModelLen,
         Self::MaxNumBatchedTokens,
         Self::MaxNumSeqs,
@@ -93,9 +103,14 @@ impl Flag {
         match self {
             Self::KvCacheDtype => "kv_cache_dtype",
             Self::TensorParallelSize => "tensor_parallel_size",
+            Self::PipelineParallelSize => "pipeline_parallel_size",
             Self::DataParallelSize => "data_parallel_size",
             Self::EnableExpertParallel => "enable_expert_parallel",
             Self::DecodeContextParallelSize => "decode_context_parallel_size",
+            Self::PrefillContextParallelSize => "prefill_context_parallel_size",
+            Self::CpKvCacheInterleaveSize => "cp_kv_cache_interleave_size",
+            Self::DcpKvCacheInterleaveSize => "dcp_kv_cache_interleave_size",
+            Self::DcpCommBackend => "dcp_comm_backend",
             Self::MaxModelLen => "max_model_len",
             Self::MaxNumBatchedTokens => "max_num_batched_tokens",
             Self::MaxNumSeqs => "max_num_seqs",
@@ -129,14 +144,19 @@ impl Flag {
         match self {
             Self::KvCacheDtype
             | Self::AttentionBackend
+            | Self::DcpCommBackend
             | Self::Dtype
             | Self::MambaCacheDtype
             | Self::MambaSsmCacheDtype
             | Self::MambaCacheMode => FlagKind::Text,
             Self::KvCacheDtypeSkipLayers => FlagKind::List,
             Self::TensorParallelSize
+            | Self::PipelineParallelSize
             | Self::DataParallelSize
             | Self::DecodeContextParallelSize
+            | Self::PrefillContextParallelSize
+            | Self::CpKvCacheInterleaveSize
+            | Self::DcpKvCacheInterleaveSize
             | Self::MaxNumSeqs
             | Self::BlockSize
             | Self::MambaBlockSize
@@ -158,7 +178,9 @@ impl Flag {
     /// Whether `EngineArgs` leaves it at `None` by default.
     pub const fn takes_null(self) -> bool {
         match self {
-            Self::MaxModelLen
+            Self::CpKvCacheInterleaveSize
+            | Self::DcpCommBackend
+            | Self::MaxModelLen
             | Self::MaxNumBatchedTokens
             | Self::MaxNumSeqs
             | Self::BlockSize
@@ -172,9 +194,12 @@ impl Flag {
             | Self::KvCacheMemoryBytes => true,
             Self::KvCacheDtype
             | Self::TensorParallelSize
+            | Self::PipelineParallelSize
             | Self::DataParallelSize
             | Self::EnableExpertParallel
             | Self::DecodeContextParallelSize
+            | Self::PrefillContextParallelSize
+            | Self::DcpKvCacheInterleaveSize
             | Self::EnforceEager
             | Self::GpuMemoryUtilization
             | Self::KvCacheDtypeSkipLayers
@@ -191,9 +216,14 @@ impl Flag {
         match self {
             Self::KvCacheDtype => "data type of the KV cache",
             Self::TensorParallelSize => "GPUs that share each layer",
+            Self::PipelineParallelSize => "stages that share out the layers",
             Self::DataParallelSize => "replicas; experts may be spread over them",
             Self::EnableExpertParallel => "whole experts on each rank instead of slices",
             Self::DecodeContextParallelSize => "ranks that share one request's KV in decoding",
+            Self::PrefillContextParallelSize => "ranks that share one request's tokens in prefill",
+            Self::CpKvCacheInterleaveSize => "tokens in a row on one rank of those that share KV",
+            Self::DcpKvCacheInterleaveSize => "the same by its former name; not read since 0.29",
+            Self::DcpCommBackend => "how ranks that share KV talk: ag_rs or a2a",
             Self::MaxModelLen => "longest request in tokens; -1 or auto takes what fits",
             Self::MaxNumBatchedTokens => "tokens in one step",
             Self::MaxNumSeqs => "requests in one step",

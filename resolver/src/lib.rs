@@ -10,6 +10,7 @@ pub mod args;
 pub mod backend;
 pub mod catalog;
 pub mod config;
+mod context_parallel;
 pub mod diff;
 pub mod dtype;
 pub mod environment;

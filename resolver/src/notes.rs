@@ -4,11 +4,12 @@ use crate::backend::deepseek_v4::Implementation;
 use crate::config::{EngineConfig, ModelDtype};
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
+use crate::plan::Misplaced;
 use crate::release::{
     BlockRule, CapacityRule, Grouping, InFlight, MambaMode, Profile, Release, SlotRule,
 };
 use crate::request::Request;
-use crate::resolution::{Note, Resolution};
+use crate::resolution::{Note, Resolution, human_bytes};
 use crate::spec::deepseek_v4::KERNEL_BLOCK_SIZE;
 use crate::units::thousands;
 
@@ -84,26 +85,75 @@ pub(crate) fn on_deepseek_v4(
     concerns
 }
 
-/// Through 0.29 no selector asks whether a backend can share its context. True
-/// if the worker, which does, is still to be asked.
-/// Mirrors `vllm/v1/worker/cp_utils.py` `check_attention_cp_compatibility`.
-pub(crate) fn context_parallelism_is_asked_late(
-    config: &EngineConfig,
-    profile: &Profile,
-    notes: &mut Vec<Note>,
-) -> bool {
-    let asked_late = config.decode_context_parallel_size > 1 && !profile.backend_rules.checks_dcp;
-    if asked_late {
+/// Nothing stops a negative number of tokens in a row, which no kernel means.
+pub(crate) fn odd_turns(config: &EngineConfig, notes: &mut Vec<Note>) -> bool {
+    let odd = config.decode_context_parallel_size > 1 && config.context.interleave_tokens < 0;
+    if odd {
         notes.push(Note::new(
-            "context-parallelism-asked-late",
-            "The plan passes, but in this release no backend was asked about decode context \
-             parallelism when it was chosen: the worker asks later, and raises AssertionError \
-             \"Decode Context Parallelism (DCP) requires attention implementations to return the \
-             softmax LSE during decode, but … does not.\" where it cannot."
-                .to_owned(),
+            "negative-interleave",
+            format!(
+                "No check stops cp_kv_cache_interleave_size {}; what the kernels make of it is \
+                 not known.",
+                config.context.interleave_tokens
+            ),
         ));
     }
-    asked_late
+    odd
+}
+
+/// What the worker of a stage stops over, after the plan.
+pub(crate) fn on_misplaced(stage: usize, misplaced: Misplaced) -> Note {
+    let why = match misplaced {
+        Misplaced::Absent => {
+            "has no layer of some group and gets that group's tensors all the same: its worker \
+             looks for their layers and raises StopIteration (allocate_kv_cache, \
+             vllm/v1/worker/utils.py)."
+        }
+        Misplaced::LeftOut => {
+            "has layers whose pages are of no size that its full-attention layers have, and they \
+             get no tensor: its worker raises AssertionError \"Some layers are not correctly \
+             initialized\" (_allocate_kv_cache_tensors, vllm/v1/worker/gpu_model_runner.py)."
+        }
+    };
+    Note::new(
+        "stage-tensors",
+        format!(
+            "The plan passes, but stage {stage} {why} Another number of stages, or \
+             VLLM_PP_LAYER_PARTITION, may avoid it."
+        ),
+    )
+}
+
+/// Which stage of a pipeline decides, where there are several.
+fn on_stages(resolution: &Resolution, notes: &mut Vec<Note>) {
+    let stages = &resolution.stages;
+    let Some((number, stage)) = (1_usize..).zip(stages).find(|(_, stage)| stage.binds) else {
+        return;
+    };
+    let blocks = match &resolution.capacity {
+        Some(capacity) => format!(
+            "every stage takes its {} blocks",
+            thousands(capacity.num_blocks)
+        ),
+        None => "it holds the fewest of the same pool, and every stage takes as many".to_owned(),
+    };
+    let figures = if number == 1 {
+        "The figures here are this stage's.".to_owned()
+    } else {
+        format!(
+            "The other figures here are the first stage's, which vLLM's scheduler sees; on stage \
+             {number} one request of max_model_len takes {}.",
+            human_bytes(stage.request_bytes)
+        )
+    };
+    notes.push(Note::new(
+        "pipeline-stages",
+        format!(
+            "Stage {number} of {} binds: its block of {} B is the widest, so {blocks}. {figures}",
+            stages.len(),
+            thousands(stage.bytes_per_block),
+        ),
+    ));
 }
 
 /// Notes on any configuration that passes the plan.
@@ -123,11 +173,31 @@ pub(crate) fn on_any(
         ));
     }
     misleading_lines(request, resolution, notes);
-    if config.tensor_parallel_size > USUAL_NODE_GPUS {
+    on_stages(resolution, notes);
+    let stages = config.pipeline_parallel_size;
+    let prefill = config.context.prefill_ranks;
+    let gpus = config
+        .tensor_parallel_size
+        .saturating_mul(prefill)
+        .saturating_mul(stages);
+    if gpus > USUAL_NODE_GPUS && stages > 1 {
         notes.push(Note::new(
             "many-nodes",
             format!(
-                "tensor_parallel_size {} needs more GPUs than a usual node has; vLLM then wants \
+                "tensor_parallel_size × pipeline_parallel_size, {gpus}, needs more GPUs than a \
+                 usual node has; vLLM then wants --nnodes or --distributed-executor-backend ray.",
+            ),
+        ));
+    } else if gpus > USUAL_NODE_GPUS {
+        let beside = if prefill > 1 {
+            format!(" × prefill_context_parallel_size {prefill}")
+        } else {
+            String::new()
+        };
+        notes.push(Note::new(
+            "many-nodes",
+            format!(
+                "tensor_parallel_size {}{beside} needs more GPUs than a usual node has; vLLM then wants \
                  --nnodes or --distributed-executor-backend ray.",
                 config.tensor_parallel_size
             ),
@@ -289,6 +359,15 @@ pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<N
                 .to_owned(),
         ),
         Refusal::Raised {
+            stage: Stage::Engine,
+            ..
+        } => (
+            "late",
+            "vLLM finds out late: the weights are loaded by then, and the workers set up the KV \
+             cache."
+                .to_owned(),
+        ),
+        Refusal::Raised {
             stage: Stage::Args, ..
         } => (
             "parser",
@@ -329,7 +408,9 @@ fn bare_assertion(stage: Stage, release: Release) -> String {
             "vLLM asserts without a word that a page grows with its block, which one that is \
              padded does not; choose other layers to keep unquantised."
         }
-        Stage::Args | Stage::Specs | Stage::Unmodelled => "vLLM asserts this without a word.",
+        Stage::Args | Stage::Specs | Stage::Engine | Stage::Unmodelled => {
+            "vLLM asserts this without a word."
+        }
     }
     .to_owned()
 }

@@ -66,6 +66,18 @@ impl TypeProblem {
     };
 }
 
+/// `int(text)` of ASCII text: blanks around, a sign, underscores between digits.
+/// `None` where Python raises, or past 128 bits.
+pub(crate) fn parse_int(text: &str) -> Option<i128> {
+    let trimmed = text.trim();
+    let digits = trimmed.strip_prefix(['+', '-']).unwrap_or(trimmed);
+    let whole = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    if !digits.split('_').all(whole) {
+        return None;
+    }
+    trimmed.replace('_', "").parse().ok()
+}
+
 const fn problem<T>(message: &'static str, code: &'static str) -> Result<T, TypeProblem> {
     Err(TypeProblem { message, code })
 }

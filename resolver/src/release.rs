@@ -1,6 +1,7 @@
 //! vLLM releases, and what sets one apart: a profile of named behaviours.
 //! Nothing outside this file compares versions.
 
+mod context;
 pub(crate) mod drafting;
 pub mod engine_args;
 pub(crate) mod masks;
@@ -17,6 +18,7 @@ use thiserror::Error;
 
 use crate::units::quoted;
 
+pub use context::*;
 pub(crate) use drafting::Drafting;
 pub use profile::*;
 

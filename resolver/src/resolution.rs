@@ -351,10 +351,44 @@ pub struct Resolution {
     /// What the pool comes to, if one was given.
     #[serde(flatten)]
     pub capacity: Option<Capacity>,
+    /// The stages of a pipeline; none where there is only one. What is above is
+    /// then the first one's, which the scheduler sees, but for `layers` and
+    /// `backends`, which are all stages'.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub stages: Vec<StageRow>,
     /// What the answer does not say by itself.
     pub notes: Vec<Note>,
     /// Why.
     pub trace: Vec<TraceStep>,
+}
+
+/// One stage of a pipeline.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct StageRow {
+    /// Its first decoder layer.
+    pub start_layer: u64,
+    /// The decoder layer after its last.
+    pub end_layer: u64,
+    /// Layers with a cache.
+    pub layers: usize,
+    /// The first such layer's name.
+    pub first: Option<String>,
+    /// Such layers by group.
+    pub groups: Vec<usize>,
+    /// Bytes of one block on its GPUs.
+    pub bytes_per_block: u64,
+    /// Bytes of one request at `max_model_len` there.
+    pub request_bytes: u64,
+    /// Whether its block is the widest, so that it has the fewest.
+    pub binds: bool,
+    /// Blocks that would fit there, before all stages take the fewest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub num_blocks: Option<u64>,
+    /// Bytes that vLLM allocates there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub allocated_bytes: Option<u64>,
+    /// The placements.
+    pub tensors: Vec<TensorRow>,
 }
 
 /// One stored state's bytes.

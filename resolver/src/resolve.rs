@@ -2,23 +2,27 @@
 
 mod deepseek_v4;
 mod rows;
+mod stages;
 
 use deepseek_v4::deepseek_v4;
 use rows::layer_rows;
 
+use crate::backend::rules::Target;
 use crate::config::{self, EngineConfig};
+use crate::context_parallel::{Checks, Family};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
-use crate::layout;
-use crate::model::decoder::{LayerKind, LinearKernel, WindowSource};
+use crate::layout::{self, KvCacheLayout};
+use crate::model::decoder::{DecoderLayer, LayerKind, LinearKernel, WindowSource};
 use crate::model::draft::Draft;
 use crate::model::{Common, Decoder, Kind, Model, ModelError};
-use crate::plan;
+use crate::plan::{self, LayerRange, Plan};
 use crate::release::{InFlight, MambaMode};
 use crate::request::Request;
 use crate::resolution::{Note, Resolution, SlotBytes};
-use crate::spec::decoder::{Built, Context};
 use crate::spec;
+use crate::spec::decoder::{Built, Context};
+use crate::speculation::Method;
 use crate::trace::Trace;
 use crate::weights::{self, WeightBytes};
 use crate::{advice, notes};
@@ -74,11 +78,35 @@ fn run(
     config::own_code(&request.args, &model.common)?;
     let arch = arch(request)?;
     let config = config::build(request, &model, trace)?;
+    drafter_on_stages(request, &config)?;
     match &model.kind {
         Kind::DeepseekV4(facts) => {
             deepseek_v4(request, &model.common, facts, &config, arch, notes, trace)
         }
         Kind::Decoder(facts) => decoder(request, &model.common, facts, &config, arch, notes, trace),
+    }
+}
+
+/// A drafter is the last stage's. Draft models share their own layers out by the
+/// same partition, and not every target passes on the states that others read:
+/// neither is modelled.
+fn drafter_on_stages(request: &Request, config: &EngineConfig) -> Result<(), Box<Refusal>> {
+    let stages = config.pipeline_parallel_size > 1;
+    let context = config.shares_tokens();
+    let partition = request.env.pp_layer_partition.is_some();
+    match &config.speculation {
+        Some(drafts) if drafts.method == Method::DraftModel && (stages || partition || context) => {
+            Err(Refusal::not_modelled(
+                "a draft model beside pipeline stages or context parallelism is not modelled",
+            ))
+        }
+        Some(drafts) if stages && drafts.draft.is_some() && drafts.method != Method::Mtp => {
+            Err(Refusal::not_modelled(format!(
+                "{} with several pipeline stages is not modelled",
+                drafts.method
+            )))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -96,12 +124,6 @@ fn decoder(
         return Err(Refusal::not_modelled(format!(
             "{} on vLLM {} is not modelled yet",
             common.architecture, request.release
-        )));
-    }
-    if config.decode_context_parallel_size > 1 && !profile.models_context_parallelism {
-        return Err(Refusal::not_modelled(format!(
-            "decode_context_parallel_size on vLLM {} is not modelled",
-            request.release
         )));
     }
     if keeps_all_states(request, decoder, config) {
@@ -123,23 +145,73 @@ fn decoder(
     } else {
         decoder
     };
+    let mut checks = Checks {
+        common,
+        layers: if decoder.index_topk.is_some() {
+            Family::Sparse
+        } else {
+            Family::Dense
+        },
+        config,
+        cache_dtype: config.cache_dtype,
+        profile,
+        arch,
+    };
+    checks.before_model()?;
     let context = Context {
         common,
         decoder,
+        whole: decoder,
         config,
         target: profile.on(arch),
         capability: request.gpu.capability,
         profile,
         drafts_for: None,
+        drafts: true,
         non_causal: false,
     };
-    let mut built = spec::decoder::build(&context, notes, trace)?;
+    spec::decoder::before_layers(&context)?;
+    let ranges = stages::ranges(
+        request.env.pp_layer_partition.as_deref(),
+        common.num_hidden_layers,
+        config.pipeline_parallel_size,
+        trace,
+    )?;
+    let mut built = if ranges.len() == 1 {
+        vec![spec::decoder::build(&context, notes, trace)?]
+    } else {
+        let mut built = Vec::with_capacity(ranges.len());
+        for range in &ranges {
+            stage_with_experts(common, decoder, range)?;
+            let stage = Context {
+                decoder: &decoder.stage(range),
+                drafts: built.len() + 1 == ranges.len(),
+                ..context
+            };
+            // the first tells how; the others are like it
+            let silent = &mut Trace::silent();
+            let trace = if built.is_empty() {
+                &mut *trace
+            } else {
+                silent
+            };
+            built.push(spec::decoder::build(&stage, notes, trace)?);
+        }
+        once(notes);
+        built
+    };
     if !profile.has_layouts {
         let requested = request.env.kv_cache_layout.as_deref();
-        layout::check_order_in_page(requested, &built.backends, arch)?;
+        for stage in &built {
+            layout::check_order_in_page(requested, &stage.backends, arch)?;
+        }
     }
-    built.concerns |= notes::context_parallelism_is_asked_late(config, profile, notes);
-    let mut resolution = plan(request, config, built, arch, notes, trace)?;
+    let asked_late = notes::odd_turns(config, notes);
+    if let Some(first) = built.first_mut() {
+        first.concerns |= asked_late;
+        checks.cache_dtype = first.cache_dtype;
+    }
+    let mut resolution = plan(request, config, (built, &ranges), &checks, notes, trace)?;
     let rank = weights::Rank::of(request, common, config, profile, arch);
     resolution.weights = WeightBytes::of(weights::of_decoder(&rank, decoder), trace);
     if let Some(speculation) = &config.speculation
@@ -164,42 +236,124 @@ fn keeps_all_states(request: &Request, decoder: &Decoder, config: &EngineConfig)
     asks && may && can && config.enable_prefix_caching
 }
 
-/// From built layers to the answer.
+/// Some models with experts look for a layer that has them on every stage, each
+/// in words of its own.
+fn stage_with_experts(
+    common: &Common,
+    decoder: &Decoder,
+    range: &LayerRange,
+) -> Result<(), Box<Refusal>> {
+    let of_stage = |layer: &&DecoderLayer| range.contains(&u64::from(layer.index));
+    let with_cache = decoder.layers.iter().filter(of_stage).count() as u64;
+    let layers = range.end - range.start;
+    // Nemotron-H's layers keep a cache or have experts
+    let lacks =
+        layers == 0 || (common.architecture == "NemotronHForCausalLM" && with_cache == layers);
+    if lacks && common.has_experts {
+        return Err(Refusal::not_modelled(format!(
+            "a stage of {} without experts is not modelled",
+            common.architecture
+        )));
+    }
+    Ok(())
+}
+
+/// Each note once, however many stages have made it.
+fn once(notes: &mut Vec<Note>) {
+    let mut seen: Vec<Note> = Vec::with_capacity(notes.len());
+    for note in notes.drain(..) {
+        if !seen.contains(&note) {
+            seen.push(note);
+        }
+    }
+    *notes = seen;
+}
+
+/// Whether the worker of some stage is known to refuse the plan.
+fn worker_refuses(
+    built: &Built,
+    ranges: &[LayerRange],
+    plan: &Plan,
+    layout: Option<KvCacheLayout>,
+    target: Target,
+    notes: &mut Vec<Note>,
+) -> Result<bool, Box<Refusal>> {
+    let mut refuses = false;
+    for (stage, bytes_per_block) in plan.stage_blocks.iter().enumerate() {
+        let of_stage;
+        let layers = if ranges.len() == 1 {
+            &built.layers
+        } else {
+            of_stage = built.layers.of_stage(stage);
+            &of_stage
+        };
+        let backends = &built.spec_backends;
+        refuses |= spec::decoder::worker_concerns(
+            layers,
+            backends,
+            target,
+            layout,
+            *bytes_per_block,
+            notes,
+        )?;
+    }
+    if ranges.len() > 1 {
+        once(notes);
+    }
+    if let Some((stage, misplaced)) = plan.misplaced {
+        refuses = true;
+        notes.push(notes::on_misplaced(stage, misplaced));
+    }
+    Ok(refuses)
+}
+
+/// From built layers to the answer. `built` are the stages, with each one's layers.
 fn plan(
     request: &Request,
     config: &EngineConfig,
-    mut built: Built,
-    arch: Arch,
+    (built, ranges): (Vec<Built>, &[LayerRange]),
+    checks: &Checks,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Box<Refusal>> {
+    if built.len() > 1 && config.shares_tokens() {
+        return Err(Refusal::not_modelled(
+            "pipeline_parallel_size beside context parallelism is not modelled",
+        ));
+    }
+    let layouts: Vec<_> = built.iter().map(|stage| stage.layouts.clone()).collect();
+    let mut built = stages::join(built)?;
     let requested_layout = request.env.kv_cache_layout.as_deref();
     let profile = request.release.profile();
     let rows = layer_rows(&built.layers, profile.drafting.marks_layers)?;
     let layout = if profile.has_layouts {
-        let candidates = layout::compact(built.layouts, &built.layers)?;
+        stages::agree(&layouts)?;
+        let candidates = layout::compact(std::mem::take(&mut built.layouts), &built.layers)?;
         Some(layout::resolve(requested_layout, &candidates, trace)?)
     } else {
         None
     };
+    checks.before_plan(&built.spec_backends)?;
     let mut plan = plan::plan(
         &mut built.layers,
+        ranges,
         layout,
         config,
         profile,
         pool_bytes(request),
         trace,
     )?;
-    let tensors = plan.capacity.as_mut().map(|capacity| &mut capacity.tensors[..]);
+    checks.after_plan(&plan, &built.spec_backends, trace)?;
+    let tensors = plan
+        .capacity
+        .as_mut()
+        .map(|capacity| &mut capacity.tensors[..]);
     rows.rename(&mut plan.groups, tensors.unwrap_or_default());
-    let worker_refuses = spec::decoder::worker_concerns(
-        &built.layers,
-        &built.spec_backends,
-        profile.on(arch),
-        layout,
-        plan.bytes_per_block,
-        notes,
-    )?;
+    for stage in &mut plan.stages {
+        rows.rename(&mut [], &mut stage.tensors);
+    }
+    let target = profile.on(checks.arch);
+    let worker_refuses = worker_refuses(&built, ranges, &plan, layout, target, notes)?;
     let outcome = if built.concerns || worker_refuses {
         Outcome::Unverified
     } else if built.cache_dtype == config.requested_cache_dtype {
@@ -248,6 +402,7 @@ fn plan(
         weights: WeightBytes::default(),
         available_memory: pool_bytes(request),
         capacity: plan.capacity,
+        stages: plan.stages,
         notes: Vec::new(),
         trace: Vec::new(),
     })
@@ -258,14 +413,20 @@ fn plan(
 fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
     let known = request.release.profile().engine_args;
     let flags = &request.args.unmodelled;
-    if let Some(flag) = flags.iter().find(|flag| !known.contains(flag)) {
+    let idle = request.args.idle.iter().copied();
+    let named = flags.iter().map(String::as_str).chain(idle);
+    if let Some(flag) = named.into_iter().find(|flag| !known.contains(flag)) {
         return Err(Refusal::raised(
             Stage::Config,
             "TypeError",
             format!("EngineArgs.__init__() got an unexpected keyword argument '{flag}'"),
         ));
     }
-    let has_short = request.release.profile().engine_args.contains(&"spec_method".to_owned());
+    let has_short = request
+        .release
+        .profile()
+        .engine_args
+        .contains(&"spec_method".to_owned());
     if let (Some((flag, _)), false) = (request.args.spec_flags.first(), has_short) {
         return Err(Refusal::raised(
             Stage::Config,

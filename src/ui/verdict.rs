@@ -55,6 +55,12 @@ fn sentence(answer: &Answer) -> Markup {
         "<p class=\"sentence {}\"><b>{}</b> on <b>",
         &[text::outcome_class(outcome), &answer.asked.config.name],
     );
+    match answer.asked.pipeline_parallel() {
+        None | Some("" | "1") => {}
+        Some(stages) => {
+            html.add("{} stages of ", &[stages]);
+        }
+    }
     match answer.asked.tensor_parallel() {
         None | Some("" | "1") => {}
         Some(size) => {

@@ -59,15 +59,25 @@ def distinct_layers(layers):
 
 
 def printed(log):
-    """The figures of the start-up log, as printed."""
+    """The figures of the start-up log, as printed; of several workers', the first one's."""
     out = {}
     for line in log:
         m = re.search(r"GPU KV cache size: ([\d,]+) tokens", line)
         if m:
-            out["printed_tokens"] = int(m.group(1).replace(",", ""))
+            out.setdefault("printed_tokens", int(m.group(1).replace(",", "")))
         m = re.search(r"Maximum concurrency for [\d,]+ tokens per request: ([\d.]+)x", line)
         if m:
-            out["printed_concurrency"] = m.group(1)
+            out.setdefault("printed_concurrency", m.group(1))
+    return out
+
+
+def counted(tensors):
+    """Each tensor with the number of its layers instead of their names."""
+    out = []
+    for t in tensors:
+        names = t.get("layers", t.get("shared_by", []))
+        t = {k: v for k, v in t.items() if k not in ("layers", "shared_by")}
+        out.append({**t, "layers": len(names)})
     return out
 
 
@@ -89,11 +99,12 @@ def reduce_result(result):
             g = {k: v for k, v in g.items() if k != "layers"}
             out["groups"].append({**g, "layers": len(names), "first": names[0] if names else None})
     if "tensors" in result:
-        out["tensors"] = []
-        for t in result["tensors"]:
-            names = t.get("layers", t.get("shared_by", []))
-            t = {k: v for k, v in t.items() if k not in ("layers", "shared_by")}
-            out["tensors"].append({**t, "layers": len(names)})
+        out["tensors"] = counted(result["tensors"])
+    if "ranks" in result:
+        out["ranks"] = [{
+            **rank, "layers": len(rank["layers"]), "first": rank["layers"][0] if rank["layers"] else None,
+            "groups": [len(names) for names in rank["groups"]], "tensors": counted(rank["tensors"]),
+        } for rank in result["ranks"]]
     return out
 
 

@@ -18,15 +18,19 @@ A case:
    "available_memory": 53687091200,   optional: bytes left for the KV cache per GPU
    "usage": "server" | "llm"}         optional: which defaults `vllm serve` / LLM() would take
 """
+import copy
 import dataclasses
 import importlib
 import importlib.machinery
+import inspect
 import json
 import logging
 import os
+import re
 import sys
 import tempfile
 import time
+import traceback
 import types
 
 os.environ.setdefault("VLLM_LOGGING_LEVEL", "INFO")
@@ -209,13 +213,14 @@ except ImportError:
 
 
 class PretendGroup:
-    """One rank of a process group of the given size."""
+    """One rank of a process group of the given size; every rank but a pipeline's is taken for the first and last."""
 
-    def __init__(self, size):
+    def __init__(self, size, stage=None):
         self.world_size = size
-        self.rank = self.rank_in_group = self.local_rank = 0
+        self.rank = self.rank_in_group = self.local_rank = stage or 0
         self.ranks = list(range(size))
-        self.is_first_rank = self.is_last_rank = True
+        self.is_first_rank = not stage
+        self.is_last_rank = stage is None or stage == size - 1
         self.device = torch.device("cpu")
         class Quiet:
             world_size = size
@@ -247,6 +252,8 @@ class ToMeta(TorchFunctionMode):
         device = kwargs.get("device")
         if "cuda" in str(device) or (isinstance(device, int) and not isinstance(device, bool)):
             kwargs["device"] = "meta"
+        if kwargs.get("pin_memory"):  # asks the driver
+            kwargs["pin_memory"] = False
         if getattr(func, "__name__", "") in ("to", "cuda"):
             args = tuple(
                 "meta" if isinstance(a, (str, torch.device)) and "cuda" in str(a) else a
@@ -255,16 +262,16 @@ class ToMeta(TorchFunctionMode):
         return func(*args, **kwargs)
 
 
-def init_groups(config):
+def init_groups(config, stage=0):
     import vllm.distributed.parallel_state as state
 
     parallel = config.parallel_config
     tp = parallel.tensor_parallel_size
     sizes = {
         "_TP": tp,
-        "_PP": 1,
+        "_PP": parallel.pipeline_parallel_size,
         "_DP": parallel.data_parallel_size,
-        "_EP": tp * parallel.data_parallel_size,
+        "_EP": tp * getattr(parallel, "prefill_context_parallel_size", 1) * parallel.data_parallel_size,
         "_DCP": getattr(parallel, "decode_context_parallel_size", 1),
         "_PCP": getattr(parallel, "prefill_context_parallel_size", 1),
         "_EPLB": 1,
@@ -273,14 +280,14 @@ def init_groups(config):
     }
     for name, size in sizes.items():
         if hasattr(state, name):
-            setattr(state, name, PretendGroup(size))
+            setattr(state, name, PretendGroup(size, stage if name == "_PP" else None))
 
 
-def build_model(config):
+def build_model(config, stage=0):
     from vllm.config import set_current_vllm_config
     from vllm.model_executor.model_loader.utils import initialize_model
 
-    init_groups(config)
+    init_groups(config, stage)
     try:
         from vllm.v1.worker.workspace import init_workspace_manager
 
@@ -363,7 +370,7 @@ def uses_v2_model_runner(config):
     return bool(chosen)
 
 
-def make_drafter(config):
+def make_drafter(config, stage=0):
     """The proposer that this release's worker makes before it loads the target (v1/worker/gpu/model_runner.py or
     v1/worker/gpu_model_runner.py); None where the method runs no network."""
     from vllm.config import set_current_vllm_config
@@ -371,7 +378,7 @@ def make_drafter(config):
     spec = getattr(config, "speculative_config", None)
     if spec is None or spec.method in MODELLESS:
         return None
-    init_groups(config)
+    init_groups(config, stage)
     with set_current_vllm_config(config), torch.device("meta"), ToMeta():
         return proposer(config, torch.device("meta"))
 
@@ -558,19 +565,32 @@ def run_case(case):
         except ImportError:
             pass
         config = args.create_engine_config(usage)
-        out["stage"] = "model"
-        drafter = make_drafter(config)
-        model = build_model(config)
-        weight_bytes, weight_count = parameter_bytes(model)
-        target_layers = set(attention_layers(config)) if getattr(config, "speculative_config", None) else None
-        if drafter is not None:
-            load_drafter(config, drafter, model)
-        out["stage"] = "specs"
         from vllm.platforms import current_platform
 
-        if hasattr(current_platform, "update_block_size_for_backend"):
-            current_platform.update_block_size_for_backend(config)
-        specs = kv_specs(config)
+        # Each stage of a pipeline has a configuration of its own, as each worker does.
+        stages = config.parallel_config.pipeline_parallel_size
+        configs = [config] + [copy.deepcopy(config) for _ in range(1, stages)]
+        rank_specs = []
+        for stage, own in enumerate(configs):
+            out["stage"] = "model"
+            if stages == 1 and context_parallel(config) and pcp_is_validated_first():
+                validate_pcp(config)
+            if stage:
+                own.parallel_config.rank = stage * own.parallel_config.tensor_parallel_size
+            last = own is configs[-1]  # the drafter's
+            drafter = make_drafter(own, stage) if last else None
+            built = build_model(own, stage)
+            if not stage:
+                weight_bytes, weight_count = parameter_bytes(built)
+            drafts = last and getattr(own, "speculative_config", None)
+            target_layers = set(attention_layers(own)) if drafts else None
+            if drafter is not None:
+                load_drafter(own, drafter, built)
+            out["stage"] = "specs"
+            if hasattr(current_platform, "update_block_size_for_backend"):
+                current_platform.update_block_size_for_backend(own)
+            rank_specs.append(kv_specs(own))
+        specs = {name: spec for one in rank_specs for name, spec in one.items()}
         cache, sched = config.cache_config, config.scheduler_config
         out.update(
             cache_dtype=cache.cache_dtype,
@@ -584,21 +604,29 @@ def run_case(case):
             parameter_bytes=weight_bytes,
             parameter_count=weight_count,
             backends=sorted({l.get_attn_backend().get_name()
-                             for l in attention_layers(config).values()}),
+                             for own in configs for l in attention_layers(own).values()}),
             layers={n: describe(s) for n, s in specs.items()},
         )
         if target_layers is not None:
-            out["speculative"] = speculative(config, model, drafter, specs, target_layers)
+            out["speculative"] = speculative(configs[-1], built, drafter, rank_specs[-1], target_layers)
         out["stage"] = "plan"
         if case.get("available_memory") is not None:
-            out.update(plan(config, specs, int(case["available_memory"])))
+            planned = {}
+            shares_tokens = len(configs) == 1 and context_parallel(config)
+            if shares_tokens and profiles_graphs(config):
+                out["stage"] = "engine"
+                set_up_cache(config, specs)
+                out["stage"] = "plan"
+            kv, sched_kv = plan(configs, rank_specs, int(case["available_memory"]), planned)
+            if shares_tokens:
+                out["stage"] = "engine"
+                start_engine(config, specs, kv, sched_kv)
+            out.update(planned)
         out["ok"], out["stage"] = True, "done"
     except BaseException as e:  # the error is the answer
         out["error_type"] = type(e).__name__
         out["error"] = str(e)
         if os.environ.get("ORACLE_TRACE"):
-            import traceback
-
             traceback.print_exc()
     out["log"] = [l for l in capture.lines if any(
         k in l for k in ("KV cache", "kv cache", "Using ", "Auto-fit", "backend", "block size",
@@ -606,14 +634,148 @@ def run_case(case):
     return out
 
 
-def plan(config, specs, available):
+def context_parallel(config):
+    parallel = config.parallel_config
+    return (getattr(parallel, "decode_context_parallel_size", 1) > 1
+            or getattr(parallel, "prefill_context_parallel_size", 1) > 1)
+
+
+def profiles_graphs(config):
+    """Whether memory profiling sets up a small KV cache, ahead of the plan: to see what CUDA graphs take."""
+    if config.cache_config.kv_cache_memory_bytes or config.compilation_config.cudagraph_mode.name == "NONE":
+        return False
+    if not uses_v2_runner(config):
+        return True
+    try:  # through 0.28 the second model runner does not look
+        from vllm.v1.worker.gpu.cudagraph_utils import profile_cudagraph_memory  # noqa: F401
+    except ImportError:
+        return False
+    return True
+
+
+def uses_v2_runner(config):
+    if hasattr(type(config), "use_v2_model_runner"):
+        return config.use_v2_model_runner
+    import vllm.envs as envs
+
+    return bool(envs.VLLM_USE_V2_MODEL_RUNNER)
+
+
+def validate_pcp(config):
+    """What the second model runner says of prefill context parallelism: since 0.33 before it loads the model,
+    before when it sets up the KV cache."""
+    if getattr(config.parallel_config, "prefill_context_parallel_size", 1) > 1 and uses_v2_runner(config):
+        from vllm.v1.worker.gpu.pcp_manager import PCPManager
+
+        # vLLM asks the model's processor, whose files are not at hand (it would take "no file" for "no images")
+        images = config.model_config.is_multimodal_model
+        PCPManager.validate_config(config, images)
+
+
+def pcp_is_validated_first():
+    try:
+        from vllm.v1.worker.gpu.pcp_manager import maybe_build_pcp_manager
+    except ImportError:
+        return False
+    return inspect.signature(maybe_build_pcp_manager).parameters["block_tables"].default is None
+
+
+def ask_builders(config, specs):
+    """What the builders of attention metadata say when they are made. Some want a GPU: of their errors only those
+    count that speak of context parallelism."""
+    from vllm.config import set_current_vllm_config
+    from vllm.v1.kv_cache_interface import AttentionSpec
+
+    asked = set()
+    for name, layer in attention_layers(config).items():
+        spec = specs.get(name)
+        builder = layer.get_attn_backend().get_builder_cls()
+        if not isinstance(spec, AttentionSpec) or (builder, spec) in asked:  # states are never shared
+            continue
+        asked.add((builder, spec))
+        try:
+            with set_current_vllm_config(config), torch.device("meta"), ToMeta():
+                wants = inspect.signature(builder.__init__).parameters
+                more = {"block_table_width": 1} if "block_table_width" in wants else {}
+                builder(spec, [name], config, torch.device("meta"), **more)
+        except Exception as e:
+            if re.search(r"[DP]CP|interleave", str(e)):
+                raise
+            at = [f for f in traceback.extract_tb(e.__traceback__) if "vllm/" in f.filename][-1]
+            print(f"{builder.__name__} was not made: {type(e).__name__}: {e} ({at.filename}:{at.lineno})", file=sys.stderr)
+
+
+def set_up_cache(config, specs):
+    """What the worker says when it sets up the KV cache, as far as context parallelism goes."""
+    from vllm.v1.worker.cp_utils import check_attention_cp_compatibility
+
+    if uses_v2_runner(config):
+        ask_builders(config, specs)
+        if not pcp_is_validated_first():
+            validate_pcp(config)
+        check_attention_cp_compatibility(config)
+    else:
+        check_attention_cp_compatibility(config)
+        ask_builders(config, specs)
+
+
+def start_engine(config, specs, kv, sched_kv):
+    """What the engine core checks once the KV cache is planned, up to its scheduler."""
+    from vllm.v1.core import kv_cache_utils as utils
+    from vllm.v1.core.sched import scheduler
+
+    cache = config.cache_config
+    cache.num_gpu_blocks = kv.num_blocks
+    groups = sched_kv.kv_cache_groups
+    own = [g.kv_cache_spec.block_size for g in groups if getattr(g.kv_cache_spec, "prefix_cacheable", True)]
+    before = cache.block_size
+    cache.block_size = min(own or [g.kv_cache_spec.block_size for g in groups])
+    config.validate_block_size()
+    sizes = utils.resolve_kv_cache_block_sizes(sched_kv, config)
+    if not profiles_graphs(config):
+        set_up_cache(config, specs)
+
+    class NoImages:
+        """Stands for the registry of processors and for their budget, which want files that are not at hand."""
+
+        def __init__(self, *a, **k):
+            pass
+
+        def supports_multimodal_inputs(self, *a, **k):
+            return False
+
+        def __getattr__(self, name):
+            return 1
+
+    scheduler.MultiModalBudget = NoImages
+    scheduler.Scheduler(vllm_config=config, kv_cache_config=sched_kv, structured_output_manager=None,
+              block_size=sizes[0], hash_block_size=sizes[1], mm_registry=NoImages())
+    cache.block_size = before
+
+
+def tensors(kv):
+    return [
+        {k: plain(getattr(t, k)) for k in ("size", "layers", "layer_stride", "block_stride", "offset",
+                                           "shared_by", "block_stride_bytes")
+         if hasattr(t, k)} for t in kv.kv_cache_tensors]
+
+
+def allocated(kv):
+    sizes = [t.size for t in kv.kv_cache_tensors]
+    # Tensors that are no part of one backing (no stride from block to block) are allocated one by one.
+    apart = all(getattr(t, "block_stride", 0) == 0 for t in kv.kv_cache_tensors)
+    return (sum(sizes) if apart else max(sizes)) if sizes else 0
+
+
+def plan(configs, rank_specs, available, out):
+    """Fills `out`; what was planned for the first stage, and for the scheduler."""
+    config, available = configs[0], [available] * len(configs)
     from vllm.v1.core import kv_cache_utils as utils
 
     try:
         from vllm.v1.core import kv_cache_planning as planning
     except ImportError:
         planning = utils
-    out = {}
     try:
         from vllm.v1.kv_cache_spec_registry import register_all_kvcache_specs
 
@@ -629,30 +791,48 @@ def plan(config, specs, available):
         from vllm.v1.attention.backends.utils import (
             get_supported_kv_cache_layouts, resolve_kv_cache_layout)
 
-        backends = list(dict.fromkeys(l.get_attn_backend() for l in attention_layers(config).values()))
-        names = [x.name for x in get_supported_kv_cache_layouts(backends)]
-        out["kv_cache_layout"] = resolve_kv_cache_layout(config, [names], list(specs.values())).name
+        names = []
+        for own in configs:
+            backends = list(dict.fromkeys(l.get_attn_backend() for l in attention_layers(own).values()))
+            names.append([x.name for x in get_supported_kv_cache_layouts(backends)])
+        out["kv_cache_layout"] = resolve_kv_cache_layout(
+            config, names, [s for specs in rank_specs for s in specs.values()]).name
     except ImportError:
         pass
+    # What each rank makes of its memory, before vLLM levels the ranks' blocks.
+    alone = {}
+    owner = getattr(planning, "DefaultKVCacheConfigBuilder", planning)
+    from_groups = owner.get_kv_cache_config_from_groups
+
+    def remember(*a, **k):
+        made = from_groups(*a, **k)
+        key = json.dumps([g.layer_names for g in made.kv_cache_groups])
+        alone[key] = max(made.num_blocks, alone.get(key, 0))
+        return made
+
+    if len(configs) > 1:
+        owner.get_kv_cache_config_from_groups = remember
     if hasattr(planning, "get_global_kv_cache_groups"):
-        groups = planning.get_global_kv_cache_groups(config, [specs])
-        (kv,) = planning.get_kv_cache_configs(config, [specs], [available], groups)
+        groups = planning.get_global_kv_cache_groups(config, rank_specs)
+        all_kv = planning.get_kv_cache_configs(config, rank_specs, available, groups)
     else:
-        (kv,) = planning.get_kv_cache_configs(config, [specs], [available])
-        groups = kv.kv_cache_groups
+        all_kv = planning.get_kv_cache_configs(config, rank_specs, available)
+    kv = all_kv[0]
     out["max_model_len"] = config.model_config.max_model_len
     out["num_blocks"] = kv.num_blocks
-    sizes = [t.size for t in kv.kv_cache_tensors]
-    # Tensors that are no part of one backing (no stride from block to block) are allocated one by one.
-    apart = all(getattr(t, "block_stride", 0) == 0 for t in kv.kv_cache_tensors)
-    out["allocated_bytes"] = (sum(sizes) if apart else max(sizes)) if sizes else 0
-    out["tensors"] = [
-        {k: plain(getattr(t, k)) for k in ("size", "layers", "layer_stride", "block_stride", "offset",
-                                           "shared_by", "block_stride_bytes")
-         if hasattr(t, k)} for t in kv.kv_cache_tensors]
+    out["allocated_bytes"] = allocated(kv)
+    out["tensors"] = tensors(kv)
     out["groups"] = [
         {"layers": list(g.layer_names), **describe(g.kv_cache_spec)} for g in kv.kv_cache_groups]
-    sched_kv = utils.generate_scheduler_kv_cache_config([kv])
+    if len(configs) > 1:
+        out["ranks"] = [
+            {"num_blocks": alone[json.dumps([g.layer_names for g in one.kv_cache_groups])],
+             "allocated_bytes": allocated(one),
+             "layers": list(specs),
+             "groups": [list(g.layer_names) for g in one.kv_cache_groups],
+             "tensors": tensors(one)}
+            for one, specs in zip(all_kv, rank_specs)]
+    sched_kv = utils.generate_scheduler_kv_cache_config(all_kv)
     for g, d in zip(sched_kv.kv_cache_groups, out["groups"]):
         spec = g.kv_cache_spec
         d["blocks_per_request"] = -(-spec.max_memory_usage_bytes(config) // spec.page_size_bytes)
@@ -663,7 +843,7 @@ def plan(config, specs, available):
         out["max_concurrency"] = utils.get_max_concurrency_for_kv_cache_config(config, kv)
     if hasattr(utils, "update_kv_cache_capacity"):  # older releases log while planning
         utils.update_kv_cache_capacity(config, sched_kv)
-    return out
+    return kv, sched_kv
 
 
 def main():

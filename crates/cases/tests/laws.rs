@@ -184,6 +184,32 @@ proptest! {
     }
 
     #[test]
+    fn stages_share_out_the_layers(request in requests(), stages in 2_i64..9) {
+        let mut request = request;
+        request.args.pipeline_parallel_size = Some(stages);
+        let Ok(r) = resolve(&request) else {
+            return Ok(());
+        };
+        prop_assert_eq!(i64::try_from(r.stages.len()), Ok(stages));
+        let layers: usize = r.layers.iter().map(|row| row.count).sum();
+        prop_assert_eq!(r.stages.iter().map(|stage| stage.layers).sum::<usize>(), layers);
+        prop_assert_eq!(r.stages.iter().filter(|stage| stage.binds).count(), 1);
+        let capacity = r.capacity.as_ref().expect("a pool was given");
+        let fewest = r.stages.iter().filter_map(|stage| stage.num_blocks).min();
+        prop_assert_eq!(fewest, Some(capacity.num_blocks));
+        prop_assert_eq!(r.stages[0].allocated_bytes, Some(capacity.allocated_bytes));
+        let mut next = 0;
+        for stage in &r.stages {
+            prop_assert_eq!(stage.start_layer, next);
+            next = stage.end_layer;
+            prop_assert_eq!(stage.groups.iter().sum::<usize>(), stage.layers);
+            prop_assert_eq!(stage.groups.len(), r.groups.len());
+            prop_assert!(stage.allocated_bytes <= request.available_memory);
+            prop_assert!(!stage.binds || stage.num_blocks == fewest);
+        }
+    }
+
+    #[test]
     fn a_quiet_answer_is_the_same(request in requests()) {
         let quiet = resolve_quietly(&request);
         match (resolve(&request), quiet) {
@@ -354,7 +380,7 @@ fn bad_cases_say_what_is_wrong() {
         ),
         (
             r#"{"gpu":"h200","model":"x","modle":1}"#,
-            "line 3: unknown key \"modle\"; a case has id, release, model, hf_config, gpu, args, env, available_memory, usage",
+            "line 3: unknown key \"modle\"; a case has id, release, model, hf_config, draft_hf_config, gpu, args, env, available_memory, usage",
         ),
     ] {
         let answer = answer(line, 3);
@@ -373,13 +399,18 @@ fn what_is_not_modelled_is_named() {
     for (from, to, error) in [
         (
             "h200\"}",
-            "h200\",\"args\":{\"speculative_config\":{\"method\":\"mtp\"}}}",
-            "speculative_config is not modelled yet",
+            "h200\",\"args\":{\"speculative_config\":{\"method\":\"mtp\",\"num_speculative_tokens\":1,\"moe_backend\":\"triton\"}}}",
+            "speculative_config's moe_backend is not modelled",
         ),
         (
             "h200\"}",
-            "h200\",\"args\":{\"pipeline_parallel_size\":2}}",
-            "pipeline_parallel_size is not modelled yet",
+            "h200\",\"args\":{\"speculative_config\":{\"method\":\"eagle3\",\"num_speculative_tokens\":1,\"model\":\"a/b\"}}}",
+            "the draft model \"a/b\" is not in the catalog; pass its config.json as draft_hf_config",
+        ),
+        (
+            "h200\"}",
+            "h200\",\"args\":{\"prefill_context_parallel_size\":2}}",
+            "prefill_context_parallel_size is not modelled yet",
         ),
         (
             "h200\"}",

@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(run(CASE.as_bytes()).0, Exit::Resolved);
         let refused = CASE.replace("\"tensor", "\"kv_cache_dtype\":\"bfloat16\",\"tensor");
         assert_eq!(run(refused.as_bytes()).0, Exit::Refused);
-        let unmodelled = CASE.replace("\"tensor", "\"speculative_config\":{},\"tensor");
+        let unmodelled = CASE.replace("\"tensor", "\"kv_transfer_config\":{},\"tensor");
         assert_eq!(
             run(format!("{refused}\n{unmodelled}").as_bytes()).0,
             Exit::Unmodelled

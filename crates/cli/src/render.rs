@@ -106,6 +106,7 @@ fn resolved(out: &mut String, r: &Resolution) {
         );
     }
     weights(out, &r.weights);
+    stages(out, r);
     block(out, r);
     notes(out, &r.notes);
     why(out, &r.trace);
@@ -138,9 +139,47 @@ fn weights(out: &mut String, weights: &WeightBytes) {
     );
 }
 
+/// The stages of a pipeline, if it is one.
+fn stages(out: &mut String, r: &Resolution) {
+    if r.stages.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n  stages");
+    for (number, stage) in (1_usize..).zip(&r.stages) {
+        let layers = match stage.end_layer.checked_sub(1) {
+            Some(last) if last >= stage.start_layer => {
+                format!("layers {} to {last}", stage.start_layer)
+            }
+            _ => "no layers".to_owned(),
+        };
+        let blocks = stage.num_blocks.map(|blocks| {
+            let blocks = thousands(blocks);
+            format!("  {blocks:>11} blocks fit")
+        });
+        let _ = writeln!(
+            out,
+            "    {number:>2}  {layers:<18}{:>5} with a cache  {:>11} B a block  {:>11} a request{}{}",
+            stage.layers,
+            thousands(stage.bytes_per_block),
+            human_bytes(stage.request_bytes),
+            blocks.unwrap_or_default(),
+            if stage.binds { "  (binds)" } else { "" }
+        );
+    }
+}
+
 /// What lies in a block, and in a stored state.
 fn block(out: &mut String, r: &Resolution) {
-    let _ = writeln!(out, "\n  one block: {} B", thousands(r.bytes_per_block));
+    let _ = writeln!(
+        out,
+        "\n  one block{}: {} B",
+        if r.stages.is_empty() {
+            ""
+        } else {
+            " of stage 1"
+        },
+        thousands(r.bytes_per_block)
+    );
     for group in &r.groups {
         let members: Vec<String> = group
             .members

@@ -67,6 +67,8 @@ const ROWS: &[(&str, &[&str])] = &[
         &["layers", "offset", "layer_stride", "block_stride", "size"],
     ),
 ];
+/// Of each of the vector's `ranks`, which are our `stages`.
+const STAGE: &[&str] = &["num_blocks", "allocated_bytes", "layers", "first", "groups"];
 /// More would only bury the first.
 const MISMATCHES_SHOWN: usize = 10;
 
@@ -249,30 +251,57 @@ pub fn differences(want: &Value, got: &Value) -> Vec<String> {
         }
     }
     for (part, names) in ROWS {
-        let Some(want_rows) = want.get(part).and_then(Value::as_array) else {
-            continue;
-        };
-        let got_rows = got
-            .get(part)
-            .and_then(Value::as_array)
-            .map_or(&[][..], Vec::as_slice);
-        if want_rows.len() != got_rows.len() {
-            out.push(format!(
-                "{part}: want {} rows got {}",
-                want_rows.len(),
-                got_rows.len()
-            ));
-            continue;
-        }
-        for (row, (want_row, got_row)) in want_rows.iter().zip(got_rows).enumerate() {
-            out.extend(
-                differing(names, want_row, got_row)
-                    .into_iter()
-                    .map(|difference| format!("{part}[{row}] {difference}")),
-            );
+        out.extend(differing_rows(part, names, want.get(part), got.get(part)));
+    }
+    let (ranks, stages) = (want.get("ranks"), got.get("stages"));
+    out.extend(differing_rows("stages", STAGE, ranks, stages));
+    let both = ranks
+        .zip(stages)
+        .and_then(|(ranks, stages)| ranks.as_array().zip(stages.as_array()));
+    for (stage, (rank, own)) in both
+        .into_iter()
+        .flat_map(|(a, b)| a.iter().zip(b))
+        .enumerate()
+    {
+        for (part, names) in ROWS {
+            if *part == "tensors" {
+                let part = format!("stages[{stage}] {part}");
+                out.extend(differing_rows(
+                    &part,
+                    names,
+                    rank.get("tensors"),
+                    own.get("tensors"),
+                ));
+            }
         }
     }
     out
+}
+
+/// What the vector has no rows of is not compared.
+fn differing_rows(
+    part: &str,
+    names: &[&str],
+    want: Option<&Value>,
+    got: Option<&Value>,
+) -> Vec<String> {
+    let Some(want) = want.and_then(Value::as_array) else {
+        return Vec::new();
+    };
+    let got = got.and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    if want.len() != got.len() {
+        return vec![format!(
+            "{part}: want {} rows got {}",
+            want.len(),
+            got.len()
+        )];
+    }
+    let rows = want.iter().zip(got).enumerate();
+    rows.flat_map(|(row, (want, got))| {
+        let differences = differing(names, want, got).into_iter();
+        differences.map(move |difference| format!("{part}[{row}] {difference}"))
+    })
+    .collect()
 }
 
 fn differing(names: &[&str], want: &Value, got: &Value) -> Vec<String> {

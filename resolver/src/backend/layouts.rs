@@ -11,7 +11,7 @@ use crate::python::repr_list;
 /// In the order of `vllm/v1/kv_cache_layout.py` `KVCacheLayout`.
 pub(super) const ENUM_ORDER: [KvCacheLayout; 6] = [Lbhnc, Lbnhc, Lhbnc, Blhnc, Blnhc, Bhlnc];
 /// `vllm/v1/attention/backends/utils.py` `_DEFAULT_LAYOUT_PREFERENCE`
-pub(super) const DEFAULT_PREFERENCE: &[KvCacheLayout] = &[Lbnhc, Lbhnc, Blnhc, Blhnc, Bhlnc, Lhbnc];
+pub(crate) const DEFAULT_PREFERENCE: &[KvCacheLayout] = &[Lbnhc, Lbhnc, Blnhc, Blhnc, Bhlnc, Lhbnc];
 
 /// The layouts that a backend declares, most preferred first; `None` for any.
 /// Mirrors the classes' `supported_kv_cache_layouts`; of DeepSeek V4's backends

@@ -32,6 +32,8 @@ pub(crate) struct Rules {
     pub checks_dcp: bool,
     /// Drafters that look ahead have an order of their own on SM100 (since 0.26).
     pub orders_non_causal: bool,
+    /// FlashInfer's sparse MLA leaves both kinds of context parallelism to FlashMLA (since 0.30).
+    pub leaves_both_to_flashmla: bool,
     /// What `repr(AttentionSelectorConfig)` ends with.
     pub selector_prints: SelectorPrints,
     /// TurboQuant's and UltraQuant's caches count as quantised wherever that is asked of
@@ -105,6 +107,7 @@ pub(crate) const V0_30_0: Rules = Rules {
     release: ReleaseBit(10),
     sparse_mla_without_rope: true,
     checks_dcp: true,
+    leaves_both_to_flashmla: true,
     selector_prints: SelectorPrints::Rswa,
     ..V0_29_0
 };
@@ -131,6 +134,7 @@ pub(crate) const V0_28_0: Rules = Rules {
     flashmla_sparse_block_follows_spec: false,
     checks_dcp: false,
     orders_non_causal: true,
+    leaves_both_to_flashmla: false,
     selector_prints: SelectorPrints::Pcp,
     packed_spellings_are_quantised: false,
     has_b12x: false,

@@ -46,6 +46,8 @@ pub(crate) struct Selection {
     pub use_non_causal: bool,
     /// Under decode context parallelism.
     pub use_dcp: bool,
+    /// Under prefill context parallelism.
+    pub use_pcp: bool,
 }
 
 /// What the selection looks at besides.
@@ -73,6 +75,8 @@ pub(crate) struct Surroundings {
     pub model_head_size: u64,
     /// Ranks that share one request's KV.
     pub dcp: u64,
+    /// Ranks that share one request's tokens in prefill.
+    pub pcp: u64,
     /// `attention_config.flash_attn_version`: packed cache dtypes set 2, models
     /// with heads of two sizes 4.
     pub forced_flash_attn: Option<Version>,
@@ -245,6 +249,11 @@ fn objections(
         (
             !selection.has_sliding_window || row.does(table::SLIDING_WINDOW),
             "sliding window not supported",
+        ),
+        // `AttentionImpl.supports_pcp`: all of MLA, and no other
+        (
+            !selection.use_pcp || row.does(table::MLA),
+            "PCP not supported",
         ),
         (
             !selection.use_non_causal || row.does(table::NON_CAUSAL),

@@ -1,7 +1,14 @@
 //! `max_num_batched_tokens` and `max_num_seqs`, where the user leaves them open.
 
+use super::or_one;
+use crate::args::EngineArgs;
+use crate::error::{Refusal, Stage};
 use crate::gpu::MemoryTier;
+use crate::model::{Kind, Model};
+use crate::release::{InFlight, ModelRunner, Profile};
 use crate::request::{Request, Usage};
+use crate::trace::Trace;
+use crate::units::{add, mul};
 
 const fn batched_tokens(tier: MemoryTier, usage: Usage) -> i128 {
     match (tier, usage) {
@@ -66,4 +73,87 @@ pub(super) fn explain(request: &Request, limits: &BatchLimits) -> String {
         request.gpu.name,
         request.usage.as_str(),
     )
+}
+
+/// Whether the second model runner serves the model.
+/// Mirrors `vllm/config/vllm.py` `VllmConfig.use_v2_model_runner`.
+fn is_second_runner(model: &Model, profile: &Profile) -> bool {
+    match profile.model_runner {
+        ModelRunner::First => false,
+        ModelRunner::ByModel => {
+            let listed = match model.kind {
+                Kind::DeepseekV4(_) => true,
+                Kind::Decoder(_) => model.common.architecture == "KimiK3ForConditionalGeneration",
+            };
+            listed || !(model.common.is_hybrid || model.common.has_experts)
+        }
+        ModelRunner::Second => true,
+    }
+}
+
+/// Batches in flight: one a stage fills the pipeline, and one more is scheduled
+/// while they run, which the first model runner cannot with several stages.
+/// Mirrors `vllm/config/vllm.py` `VllmConfig.max_concurrent_batches`.
+fn concurrent(
+    args: &EngineArgs,
+    model: &Model,
+    async_scheduling: bool,
+    profile: &Profile,
+) -> Result<u64, Box<Refusal>> {
+    let stages = or_one(args.pipeline_parallel_size);
+    let ahead = async_scheduling && (stages == 1 || is_second_runner(model, profile));
+    add(stages, u64::from(ahead))
+}
+
+/// How that number came about.
+fn explain_concurrent(
+    args: &EngineArgs,
+    model: &Model,
+    async_scheduling: bool,
+    profile: &Profile,
+) -> String {
+    let stages = or_one(args.pipeline_parallel_size);
+    let switch = match (async_scheduling, stages) {
+        (false, _) => "async scheduling off",
+        (true, 1) => "async scheduling on",
+        (true, _) if is_second_runner(model, profile) => "async scheduling on",
+        (true, _) => "async scheduling on, but model runner V1 does not overlap it with stages",
+    };
+    if stages == 1 {
+        switch.to_owned()
+    } else {
+        format!("{stages} stages; {switch}")
+    }
+}
+
+/// Batches in flight, and the tokens that are reserved for them.
+/// Mirrors `vllm/config/vllm.py` `VllmConfig.max_in_flight_tokens`.
+pub(super) fn in_flight(
+    args: &EngineArgs,
+    model: &Model,
+    (async_scheduling, max_num_batched_tokens): (bool, u64),
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<(u64, u64), Box<Refusal>> {
+    let batches = concurrent(args, model, async_scheduling, profile)?;
+    let (reserved, counted) = match profile.in_flight {
+        InFlight::OneBatch { .. } => (1, "one batch is reserved, whatever is in flight".to_owned()),
+        InFlight::EveryBatch => (
+            batches,
+            explain_concurrent(args, model, async_scheduling, profile),
+        ),
+    };
+    let tokens = mul(reserved, max_num_batched_tokens)?;
+    trace.step(
+        Stage::Config,
+        "vllm/config/vllm.py",
+        "VllmConfig.max_in_flight_tokens",
+        || {
+            format!(
+                "{tokens} tokens are reserved for what is in flight: {reserved} × \
+                 {max_num_batched_tokens} ({counted})"
+            )
+        },
+    );
+    Ok((batches, tokens))
 }

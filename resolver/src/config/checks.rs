@@ -9,6 +9,7 @@ use crate::model::{Common, Kind, Model};
 use crate::python::{Bound, FieldErrors, repr, repr_list};
 use crate::release::{Profile, UnknownDtype};
 use crate::request::Request;
+use crate::speculation::Speculation;
 use crate::value::Value;
 
 pub(super) fn invalid(message: impl Into<String>) -> Box<Refusal> {
@@ -270,10 +271,17 @@ pub(super) fn mamba_block_size(args: &EngineArgs, max_model_len: u64) -> Result<
 }
 
 /// Whether windows are to be kept as if they were full attention: chunks may
-/// only have blocks of their own where the environment allows it.
+/// only have blocks of their own where the environment allows it, and no drafter
+/// reads the target's states.
 /// Mirrors `vllm/config/vllm.py` `VllmConfig.__post_init__`.
-pub(super) fn hybrid_manager_off(request: &Request, model: &Common) -> Result<bool, Box<Refusal>> {
-    let must = model.attention_chunk_size.is_some() && request.env.hybrid_chunks_disallowed;
+pub(super) fn hybrid_manager_off(
+    request: &Request,
+    model: &Common,
+    speculation: Option<&Speculation>,
+) -> Result<bool, Box<Refusal>> {
+    let reads_states = speculation.is_some_and(|drafts| drafts.method.reads_states());
+    let must = model.attention_chunk_size.is_some()
+        && (reads_states || request.env.hybrid_chunks_disallowed);
     match request.args.disable_hybrid_kv_cache_manager {
         None => Ok(must),
         Some(false) if must => Err(invalid(format!(

@@ -45,23 +45,31 @@ pub(super) fn async_scheduling(
     };
     let method = speculation.method;
     let kin = method.reads_states() || matches!(method, Method::NgramGpu | Method::DraftModel);
+    let unpadded = speculation.is_unpadded;
     match (profile.drafting.asynchronous, asked) {
-        (Asynchronous::ByRunner, Some(true)) if !kin && speculation.runner == Runner::V1 => {
-            Err(invalid(format!(
-                "Async scheduling is not supported by the V1 model runner with {method}-based \
-                 speculative decoding."
-            )))
+        (Asynchronous::ByRunner, _) if speculation.runner == Runner::V2 => {
+            Ok(asked.unwrap_or(true))
         }
-        (Asynchronous::ByRunner, _) => {
-            Ok(asked.unwrap_or(kin || speculation.runner == Runner::V2))
+        (Asynchronous::ByRunner, Some(true)) if !kin || unpadded => {
+            let what = if kin {
+                "disable_padded_drafter_batch=True".to_owned()
+            } else {
+                format!("{method}-based speculative decoding")
+            };
+            Err(invalid(format!(
+                "Async scheduling is not supported by the V1 model runner with {what}."
+            )))
         }
         (_, Some(true)) if !kin => Err(invalid(format!(
             "Currently, async scheduling is only supported with EAGLE/MTP/Draft Model/NGram GPU{} \
              kind of speculative decoding",
             profile.drafting.async_names
         ))),
-        (Asynchronous::Kin, None) => Ok(kin && method != Method::DraftModel),
-        (_, None) => Ok(kin),
+        (Asynchronous::Kin | Asynchronous::KinAndDraftModels, Some(true)) if unpadded => Err(
+            invalid("Async scheduling is not compatible with disable_padded_drafter_batch=True."),
+        ),
+        (Asynchronous::Kin, None) => Ok(kin && !unpadded && method != Method::DraftModel),
+        (_, None) => Ok(kin && !unpadded),
         (_, Some(on)) => Ok(on),
     }
 }
@@ -80,8 +88,12 @@ pub(super) fn slots(
     let lookahead = speculation.num_lookahead_tokens;
     let slots = speculation.slots_per_request;
     match profile.drafting.slots {
-        Slots::Lookahead if tokens <= lookahead => Err(no_room(tokens, "num_lookahead_tokens", lookahead)),
-        Slots::OfOneRequest if tokens <= slots => Err(no_room(tokens, "scheduled_token_delta", slots)),
+        Slots::Lookahead if tokens <= lookahead => {
+            Err(no_room(tokens, "num_lookahead_tokens", lookahead))
+        }
+        Slots::OfOneRequest if tokens <= slots => {
+            Err(no_room(tokens, "scheduled_token_delta", slots))
+        }
         Slots::OfEachRequest if tokens <= mul(slots, seqs)? => {
             let left = i128::from(tokens) - i128::from(mul(slots, seqs)?);
             Err(invalid(format!(

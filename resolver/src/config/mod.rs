@@ -12,6 +12,7 @@ mod parallel;
 pub(crate) use architectures::unknown_architecture;
 pub use checks::{ModelDtype, StateDtype};
 pub(crate) use checks::{model_fields, own_code};
+pub use parallel::{CommBackend, ContextParallel};
 
 use crate::args::EngineArgs;
 use crate::backend::AttentionBackend;
@@ -20,7 +21,6 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
 use crate::model::{AutoCacheDtype, Kind, Model};
-use crate::release::InFlight;
 use crate::request::Request;
 use crate::speculation::{self, Speculation};
 use crate::trace::Trace;
@@ -40,10 +40,14 @@ pub struct EngineConfig {
     pub model_dtype: ModelDtype,
     /// Ranks that share each layer.
     pub tensor_parallel_size: u64,
+    /// Stages that share out the layers.
+    pub pipeline_parallel_size: u64,
     /// Ranks that a layer's experts are sliced over.
     pub expert_slices: u64,
     /// Ranks that share one request's KV in decoding.
     pub decode_context_parallel_size: u64,
+    /// How ranks share one request, and when they are asked.
+    pub context: ContextParallel,
     /// Tokens of the longest request.
     pub max_model_len: u64,
     /// Whether `max_model_len` is to be shortened to what fits.
@@ -76,8 +80,17 @@ pub struct EngineConfig {
     pub recurrent_dtype: StateDtype,
     /// No layer has a window.
     pub disable_sliding_window: bool,
+    /// Tokens in a block of states, if the user says so.
+    pub mamba_block_size: Option<i64>,
     /// The drafter.
     pub speculation: Option<Speculation>,
+}
+
+impl EngineConfig {
+    /// Whether several ranks share one request's KV.
+    pub(crate) const fn shares_tokens(&self) -> bool {
+        self.decode_context_parallel_size > 1 || self.context.prefill_ranks > 1
+    }
 }
 
 /// Runs vLLM's checks in its order and fills in what the user leaves open.
@@ -96,11 +109,7 @@ pub(crate) fn build(
         Stage::Config,
         "vllm/config/model.py",
         "_get_and_verify_max_len",
-        || match args.max_model_len {
-            None => format!("max_model_len is the model's own, {max_model_len}"),
-            Some(-1) => format!("max_model_len starts at the model's own, {max_model_len}, and is shortened to what fits"),
-            Some(_) => format!("max_model_len is {max_model_len}, as asked"),
-        },
+        || explain_length(args.max_model_len, max_model_len),
     );
     strict_window(args, model)?;
     let asked = checks::cache_dtype(args, profile)?;
@@ -146,11 +155,13 @@ pub(crate) fn build(
     {
         speculation.keep_auto();
     }
-    let disable_hybrid_kv_cache_manager = checks::hybrid_manager_off(request, &model.common)?;
+    let disable_hybrid_kv_cache_manager =
+        checks::hybrid_manager_off(request, &model.common, speculation.as_ref())?;
     checks::float_cache(cache_dtype, dtype, profile)?;
-    parallel::heads(args, &model.common)?;
+    parallel::heads(args, model, profile)?;
     checks::activation_scheme(&model.common, profile)?;
     checks::quantised_dtype(dtype, model)?;
+    parallel::prefill(args, &model.common, profile)?;
     let max_model_len = drafting::length(max_model_len, speculation.as_ref(), trace);
     let async_scheduling = drafting::async_scheduling(args, speculation.as_ref(), profile)?;
     drafting::slots(
@@ -162,32 +173,23 @@ pub(crate) fn build(
     checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
     checks::mamba_block_size(args, max_model_len)?;
 
-    let max_concurrent_batches = if async_scheduling { 2 } else { 1 };
-    let (reserved_batches, counted) = match profile.in_flight {
-        InFlight::OneBatch { .. } => (1, "one batch is reserved, whatever is in flight"),
-        InFlight::EveryBatch if async_scheduling => (2, "async scheduling on"),
-        InFlight::EveryBatch => (1, "async scheduling off"),
-    };
-    let max_in_flight_tokens = mul(reserved_batches, max_num_batched_tokens)?;
-    trace.step(
-        Stage::Config,
-        "vllm/config/vllm.py",
-        "VllmConfig.max_in_flight_tokens",
-        || {
-            format!(
-                "{max_in_flight_tokens} tokens are reserved for what is in flight: {reserved_batches} × \
-                 {max_num_batched_tokens} ({counted})"
-            )
-        },
-    );
+    let (max_concurrent_batches, max_in_flight_tokens) = batch::in_flight(
+        args,
+        model,
+        (async_scheduling, max_num_batched_tokens),
+        profile,
+        trace,
+    )?;
 
     Ok(EngineConfig {
         requested_cache_dtype: asked,
         cache_dtype,
         model_dtype: dtype,
         tensor_parallel_size: or_one(args.tensor_parallel_size),
+        pipeline_parallel_size: or_one(args.pipeline_parallel_size),
         expert_slices: expert_slices(args)?,
         decode_context_parallel_size: or_one(args.decode_context_parallel_size),
+        context: ContextParallel::of(args, model, profile),
         max_model_len,
         auto_fit,
         max_num_batched_tokens,
@@ -206,8 +208,19 @@ pub(crate) fn build(
         state_dtype: StateDtype::asked(args.mamba_cache_dtype.as_deref()),
         recurrent_dtype: StateDtype::asked(args.mamba_ssm_cache_dtype.as_deref()),
         disable_sliding_window: args.disable_sliding_window.unwrap_or(false),
+        mamba_block_size: args.mamba_block_size,
         speculation,
     })
+}
+
+fn explain_length(asked: Option<i64>, length: u64) -> String {
+    match asked {
+        None => format!("max_model_len is the model's own, {length}"),
+        Some(-1) => format!(
+            "max_model_len starts at the model's own, {length}, and is shortened to what fits"
+        ),
+        Some(_) => format!("max_model_len is {length}, as asked"),
+    }
 }
 
 /// `--disable-sliding-window` empties a field of the model's class, which some
@@ -288,10 +301,11 @@ fn hook(
 /// With expert parallelism each rank holds whole experts.
 /// Mirrors `vllm/model_executor/layers/fused_moe/config.py` `FusedMoEParallelConfig.make`.
 fn expert_slices(args: &EngineArgs) -> Result<u64, Box<Refusal>> {
-    let ranks = mul(
-        or_one(args.tensor_parallel_size),
+    let replicas = mul(
+        or_one(args.prefill_context_parallel_size),
         or_one(args.data_parallel_size),
     )?;
+    let ranks = mul(or_one(args.tensor_parallel_size), replicas)?;
     Ok(if args.enable_expert_parallel == Some(true) {
         1
     } else {

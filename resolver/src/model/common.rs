@@ -56,6 +56,22 @@ pub struct Common {
     pub own_code: bool,
 }
 
+impl Common {
+    /// Whether its class takes images or other media beside text, which of the
+    /// modelled families its name says.
+    pub fn takes_images(&self) -> bool {
+        self.architecture.ends_with("ForConditionalGeneration")
+    }
+
+    /// Whether it is DeepSeek V3.2 or a GLM of its kind, by `model_type`.
+    pub fn is_v32_or_glm(&self) -> bool {
+        matches!(
+            self.architecture.as_str(),
+            "DeepseekV32ForCausalLM" | "GlmMoeDsaForCausalLM"
+        )
+    }
+}
+
 /// What the checkpoint makes of `auto`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AutoCacheDtype {

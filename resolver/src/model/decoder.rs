@@ -194,6 +194,17 @@ impl Decoder {
         decoder
     }
 
+    /// The same model with these decoder layers alone.
+    pub(crate) fn stage(&self, range: &std::ops::Range<u64>) -> Self {
+        let layers = self.layers.iter().copied();
+        Self {
+            layers: layers
+                .filter(|layer| range.contains(&u64::from(layer.index)))
+                .collect(),
+            ..self.clone()
+        }
+    }
+
     /// Whether any layer has a window.
     pub(crate) fn has_windows(&self) -> bool {
         self.layers.iter().any(|layer| match layer.kind {

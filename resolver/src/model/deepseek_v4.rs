@@ -57,6 +57,16 @@ impl DeepseekV4 {
         self.layers.first() == Some(&Compression::C4)
     }
 
+    /// The same model with these decoder layers alone.
+    pub(crate) fn stage(&self, range: &std::ops::Range<u64>) -> Self {
+        let numbered = (0_u64..).zip(&self.layers);
+        let of_stage = numbered.filter(|(index, _)| range.contains(index));
+        Self {
+            layers: of_stage.map(|(_, compression)| *compression).collect(),
+            ..self.clone()
+        }
+    }
+
     /// Mirrors transformers' `DeepseekV4Config`, as vLLM reads it.
     pub fn from_config(config: &Value) -> Result<Self, ModelError> {
         if config

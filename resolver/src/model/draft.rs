@@ -67,10 +67,9 @@ pub(crate) fn mtp(config: &Value, target: &Model) -> Result<Option<Mtp>, ModelEr
     let first = target.common.num_hidden_layers;
     let of = |field| integer(language, field, 0, MOST_LAYERS);
     let (count, field) = match model_type {
-        "deepseek_v4" | "deepseek_v3" | "deepseek_v32" | "glm_moe_dsa" | "kimi_k3" => (
-            of("num_nextn_predict_layers")?,
-            "num_nextn_predict_layers",
-        ),
+        "deepseek_v4" | "deepseek_v3" | "deepseek_v32" | "glm_moe_dsa" | "kimi_k3" => {
+            (of("num_nextn_predict_layers")?, "num_nextn_predict_layers")
+        }
         "nemotron_h" => match config.get_set("num_nextn_predict_layers") {
             None => return Ok(None),
             Some(_) => match of("num_nextn_predict_layers")? {
@@ -131,7 +130,11 @@ fn layers(
     Ok(match model_type {
         "deepseek_v3" | "deepseek_v32" | "glm_moe_dsa" => {
             let indexer = target.index_topk.is_some();
-            let class = if indexer { "DeepseekV32MTP" } else { "DeepSeekMTP" };
+            let class = if indexer {
+                "DeepseekV32MTP"
+            } else {
+                "DeepSeekMTP"
+            };
             let layers = (first..first.saturating_add(count))
                 .map(|index| at(index, "self_attn.attn", LayerKind::Mla { indexer }));
             (class, with("model.layers", layers.collect()))
@@ -169,8 +172,11 @@ fn layers(
 /// Which of the layers of Nemotron's draft keep K and V; the others are experts.
 /// Mirrors `vllm/model_executor/models/nemotron_h_mtp.py`.
 fn nemotron_pattern(config: &Value) -> Result<Vec<bool>, ModelError> {
-    let unknown =
-        || ModelError::Unmodelled("the MTP layers' pattern has others than attention and experts".into());
+    let unknown = || {
+        ModelError::Unmodelled(
+            "the MTP layers' pattern has others than attention and experts".into(),
+        )
+    };
     let pattern: Vec<bool> = if let Some(pattern) = text(config, "mtp_hybrid_override_pattern")? {
         let kinds = pattern.chars().map(|kind| match kind {
             '*' => Ok(true),
@@ -213,7 +219,11 @@ pub(crate) enum Apart {
 /// A drafter from its own config.json. Its layers are numbered past the target's.
 /// Mirrors `vllm/transformers_utils/configs/eagle.py` `EAGLEConfig` and the models
 /// that its names lead to.
-pub(crate) fn apart(config: &Value, method: Apart, target_layers: u64) -> Result<Drafter, ModelError> {
+pub(crate) fn apart(
+    config: &Value,
+    method: Apart,
+    target_layers: u64,
+) -> Result<Drafter, ModelError> {
     if method == Apart::DraftModel {
         return whole(config);
     }
@@ -243,7 +253,8 @@ pub(crate) fn apart(config: &Value, method: Apart, target_layers: u64) -> Result
             "Eagle3DeepseekV2ForCausalLM" | "Eagle3DeepseekV3ForCausalLM",
             "deepseek_v3" | "kimi_k2",
         ) => (mla::dense(config, "model.layers")?, false),
-        (Apart::Dflash, "DFlashDraftModel", "qwen3") | (Apart::Dspark, "Qwen3DSparkModel", "qwen3") => {
+        (Apart::Dflash, "DFlashDraftModel", "qwen3")
+        | (Apart::Dspark, "Qwen3DSparkModel", "qwen3") => {
             let layers = block_drafter(config)?;
             let non_causal = layers.iter().any(|(_, causal)| !causal);
             let layers = (0..).zip(layers).map(|(index, (attention, _))| {

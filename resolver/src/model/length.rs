@@ -135,7 +135,14 @@ pub(super) fn length(text: &Value) -> Result<Length, ModelError> {
         by_yarn: by_yarn(&ropes)?,
         // `vllm/config/speculative.py` `_CACHE_ONLY_ROPE_TYPES`
         is_only_a_table: ropes.iter().all(|rope| {
-            let kinds = ["default", "mrope", "linear", "llama3", "ntk", "proportional"];
+            let kinds = [
+                "default",
+                "mrope",
+                "linear",
+                "llama3",
+                "ntk",
+                "proportional",
+            ];
             kinds.contains(&kind(rope))
         }),
     })

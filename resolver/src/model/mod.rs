@@ -235,6 +235,8 @@ fn facts(
             let heads = match model_type {
                 // `NemotronNasModelArchConfigConvertor` takes the first layer's
                 "nemotron-nas" => heads.next(),
+                // windows have heads of their own, under a name that nothing reads here
+                "mimo_v2_flash" => Some(integer(language, "num_key_value_heads", 1, MOST_WIDTH)?),
                 _ => heads.max(),
             };
             match decoder.mla {

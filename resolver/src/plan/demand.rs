@@ -11,7 +11,7 @@ pub enum Demand {
     Full {
         /// Tokens in a block.
         block_size: u64,
-        /// Ranks that share the tokens (decode context parallelism).
+        /// Ranks that share the tokens (context parallelism).
         ranks: u64,
     },
     /// A window and what is in flight behind it keep theirs. Mirrors
@@ -44,7 +44,7 @@ impl Demand {
     pub(crate) fn of(
         spec: &LayerSpec,
         max_in_flight_tokens: u64,
-        decode_context_parallel_size: u64,
+        sharing_ranks: u64,
     ) -> Result<Self, Box<Refusal>> {
         let block_size = spec.block_size;
         Ok(match spec.kind {
@@ -72,11 +72,7 @@ impl Demand {
             SpecKind::FullAttention | SpecKind::MlaAttention | SpecKind::UniformType => {
                 Self::Full {
                     block_size,
-                    ranks: if spec.dcp_sharded {
-                        decode_context_parallel_size
-                    } else {
-                        1
-                    },
+                    ranks: if spec.dcp_sharded { sharing_ranks } else { 1 },
                 }
             }
         })

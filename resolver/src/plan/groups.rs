@@ -54,7 +54,7 @@ impl Group {
 
     /// The spec that its demand follows from.
     pub(super) fn spec<'a>(&'a self, layers: &'a Layers) -> Option<&'a LayerSpec> {
-        let first = self.layers.first().map(|layer| layers.spec(*layer));
+        let first = self.by_spec.first().map(|(spec, _)| &layers.specs[*spec]);
         self.merged.as_ref().or(first)
     }
 
@@ -63,8 +63,20 @@ impl Group {
         self.merged.map_or(SpecKind::UniformType, |spec| spec.kind)
     }
 
-    /// Bytes of its pages, side by side.
+    /// Bytes of its pages, side by side: none where a stage has none of its layers.
     pub(super) fn all_pages(
+        &self,
+        layers: &Layers,
+        page: impl Fn(&LayerSpec) -> Result<u64, Box<Refusal>>,
+    ) -> Result<u64, Box<Refusal>> {
+        if self.layers.is_empty() {
+            return Ok(0);
+        }
+        self.spec_pages(layers, page)
+    }
+
+    /// Bytes of all pages that its spec knows of.
+    pub(super) fn spec_pages(
         &self,
         layers: &Layers,
         page: impl Fn(&LayerSpec) -> Result<u64, Box<Refusal>>,

@@ -8,17 +8,21 @@ mod paging;
 mod pool;
 mod side_by_side;
 mod slots;
+mod stages;
+
+pub(crate) use stages::{LayerRange, Misplaced};
 
 use demand::Demand;
 use groups::Group;
-use pool::Blocks;
+use pool::{Blocks, Held, Sized};
 use slots::Slots;
+use stages::Part;
 
 use crate::config::EngineConfig;
 use crate::error::{Refusal, Stage};
 use crate::layout::KvCacheLayout;
-use crate::release::{BlockRule, Profile};
-use crate::resolution::{BytesPerToken, Capacity, GroupMember, GroupRow, TensorRow};
+use crate::release::{BlockRule, CapacityLog, Profile};
+use crate::resolution::{BytesPerToken, Capacity, GroupMember, GroupRow, StageRow, TensorRow};
 use crate::spec::{LayerSpec, Layers};
 use crate::trace::Trace;
 use crate::units::{add, lcm, mul, round_up};
@@ -33,12 +37,19 @@ pub(crate) struct Plan {
     pub request_bytes: u64,
     pub groups: Vec<GroupRow>,
     pub capacity: Option<Capacity>,
+    /// Of a pipeline.
+    pub stages: Vec<StageRow>,
+    /// Bytes of each stage's block.
+    pub stage_blocks: Vec<u64>,
+    /// The first stage, from 1, whose tensors are not its layers'.
+    pub misplaced: Option<(usize, Misplaced)>,
 }
 
-/// Groups the layers, sizes the block and fills the pool. `layout` is `None` in
-/// releases that have no such concept.
+/// Groups the layers, sizes each stage's block and fills the pools. `layout` is
+/// `None` in releases that have no such concept.
 pub(crate) fn plan(
     layers: &mut Layers,
+    ranges: &[LayerRange],
     layout: Option<KvCacheLayout>,
     config: &EngineConfig,
     profile: &Profile,
@@ -52,57 +63,169 @@ pub(crate) fn plan(
         }
     }
     let groups = groups::split(layers, layout, config, profile, trace)?;
-    let block = Block::new(layers, &groups, layout, profile, trace)?;
-    let demands = demands(layers, &groups, config)?;
-    let blocks = Blocks {
-        bytes_per_block: block.bytes(),
-        checked_bytes_per_block: block.checked_bytes(),
-        demands: &demands,
+    let layers = &*layers;
+    let demands = demands(layers, &groups, config, profile)?;
+    let parts = parts(layers, &groups, ranges, layout, profile, trace)?;
+    let blocks: Vec<Blocks> = parts
+        .iter()
+        .map(|part| part.block.blocks(&demands))
+        .collect();
+    let Some((part, first)) = parts.first().zip(blocks.first()) else {
+        return Err(Refusal::not_modelled("a model without stages"));
     };
     let sized = if let Some(pool) = pool_bytes {
-        let pool = pool::Pool::new(config, &blocks, pool, profile, trace);
+        let mut pools = Vec::with_capacity(parts.len());
+        for (number, (part, blocks)) in parts.iter().zip(&blocks).enumerate() {
+            let silent = &mut Trace::silent();
+            let trace = if number == 0 { &mut *trace } else { silent };
+            let pool = pool::Pool::new(config, blocks, pool, profile, trace)?;
+            let is_empty = blocks.bytes_per_block == 0;
+            let empty = is_empty.then(|| stages::no_blocks(&part.groups, layout, profile));
+            pools.push((*blocks, pool, empty));
+        }
         // vLLM looks at what is left before it looks at the layers
-        if pool.usable > 0 || config.auto_fit {
+        let has_memory = pools.first().is_some_and(|(_, pool, _)| pool.usable > 0);
+        if has_memory || config.auto_fit {
             check_demand(layers, &groups, config)?;
         }
-        Some(pool::size(config, &blocks, &pool, profile, trace)?)
+        Some(pool::size(config, &pools, profile, trace)?)
     } else {
         check_demand(layers, &groups, config)?;
         None
     };
-    let max_model_len = sized.map_or(config.max_model_len, |sized| sized.max_model_len);
-    let figures = Figures::new(&blocks)?;
-    let groups_rows = rows(layers, &groups, &blocks, &figures, max_model_len)?;
+    let max_model_len = sized
+        .as_ref()
+        .map_or(config.max_model_len, |sized| sized.max_model_len);
+    let figures = Figures::new(first)?;
+    let groups_rows = rows(layers, &part.groups, first, &figures, max_model_len)?;
     let capacity = sized
+        .as_ref()
         .map(|sized| {
-            let (printed, metric) = pool::capacity(profile, &groups_rows, &sized, trace)?;
+            let (printed, metric) = pool::capacity(profile, &groups_rows, sized, trace)?;
             Ok::<_, Box<Refusal>>(Capacity {
                 num_blocks: sized.num_blocks,
-                allocated_bytes: mul(sized.num_blocks, blocks.bytes_per_block)?,
+                allocated_bytes: part.block.allocated_bytes(sized.num_blocks)?,
                 capacity_tokens: metric.map(|metric| metric.tokens),
                 max_concurrency: metric.unwrap_or(printed).concurrency,
                 printed_tokens: printed.tokens,
                 printed_concurrency: printed.shown(),
-                requests: pool::whole_blocks(&groups_rows, &sized)?.shown(),
-                log_line: profile.capacity_log.line(
-                    printed.tokens,
-                    max_model_len,
-                    &printed.shown(),
-                ),
-                tensors: block.tensors(layers, &groups, sized.num_blocks, profile)?,
+                requests: pool::whole_blocks(&groups_rows, sized)?.shown(),
+                log_line: log_lines(
+                    layers,
+                    (&parts, &blocks),
+                    &figures,
+                    (sized, printed),
+                    profile,
+                )?,
+                tensors: part
+                    .block
+                    .tensors(layers, &part.groups, sized.num_blocks, profile)?,
             })
         })
         .transpose()?;
+    let stages = stage_rows(
+        layers,
+        (&parts, &blocks),
+        sized.as_ref(),
+        max_model_len,
+        profile,
+    )?;
     Ok(Plan {
         max_model_len,
-        bytes_per_block: blocks.bytes_per_block,
+        bytes_per_block: first.bytes_per_block,
         reported_block_size: demands.iter().map(|d| d.block_size()).min().unwrap_or(0),
         marginal_bytes_per_token: figures.marginal,
         fixed_bytes_per_request: figures.fixed,
-        request_bytes: blocks.request_bytes(max_model_len)?,
+        request_bytes: first.request_bytes(max_model_len)?,
         groups: groups_rows,
         capacity,
+        stages,
+        misplaced: (1_usize..)
+            .zip(&parts)
+            .find_map(|(number, part)| Some((number, part.misplaced()?))),
+        stage_blocks: blocks.iter().map(|blocks| blocks.bytes_per_block).collect(),
     })
+}
+
+/// The lines on capacity: through 0.27 each worker's, once where they are the same.
+fn log_lines(
+    layers: &Layers,
+    (parts, blocks): (&[Part], &[Blocks]),
+    figures: &Figures,
+    (sized, first): (&Sized, Held),
+    profile: &Profile,
+) -> Result<String, Box<Refusal>> {
+    let log = profile.capacity_log;
+    let lines_of = |held: Held| log.lines(held.tokens, sized.max_model_len, &held.shown());
+    let mut lines = lines_of(first);
+    let others = match log {
+        CapacityLog::TwoLines => parts.len().saturating_sub(1),
+        CapacityLog::OneLine => 0,
+    };
+    for (part, blocks) in parts.iter().zip(blocks).skip(1).take(others) {
+        let rows = rows(layers, &part.groups, blocks, figures, sized.max_model_len)?;
+        let (printed, _) = pool::capacity(profile, &rows, sized, &mut Trace::silent())?;
+        for line in lines_of(printed) {
+            if !lines.contains(&line) {
+                lines.push(line);
+            }
+        }
+    }
+    Ok(lines.join("\n"))
+}
+
+/// The stages, where there are several.
+fn stage_rows(
+    layers: &Layers,
+    (parts, blocks): (&[Part], &[Blocks]),
+    sized: Option<&Sized>,
+    max_model_len: u64,
+    profile: &Profile,
+) -> Result<Vec<StageRow>, Box<Refusal>> {
+    if parts.len() == 1 {
+        return Ok(Vec::new());
+    }
+    let widest = blocks.iter().map(|blocks| blocks.bytes_per_block).max();
+    let mut stages = blocks.iter();
+    let binding = stages.position(|blocks| Some(blocks.bytes_per_block) == widest);
+    let stages = parts.iter().zip(blocks).enumerate();
+    stages
+        .map(|(number, (part, blocks))| {
+            let fitting =
+                sized.and_then(|sized| Some((*sized.fitting.get(number)?, sized.num_blocks)));
+            let binds = binding == Some(number);
+            part.row(layers, blocks, max_model_len, binds, fitting, profile)
+        })
+        .collect()
+}
+
+/// Each stage's part of the groups, and its block.
+fn parts<'a>(
+    layers: &Layers,
+    groups: &[Group],
+    ranges: &'a [LayerRange],
+    layout: Option<KvCacheLayout>,
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<Vec<Part<'a>>, Box<Refusal>> {
+    ranges
+        .iter()
+        .enumerate()
+        .map(|(stage, range)| {
+            let (groups, number) = if ranges.len() == 1 {
+                (groups.to_vec(), None)
+            } else {
+                (stages::project(groups, stage), Some(stage + 1))
+            };
+            let block = Block::new(layers, &groups, layout, number, profile, trace)?;
+            Ok(Part {
+                range,
+                stage,
+                groups,
+                block,
+            })
+        })
+        .collect()
 }
 
 /// A block, by the era that laid it out.
@@ -118,12 +241,13 @@ impl Block {
         layers: &Layers,
         groups: &[Group],
         layout: Option<KvCacheLayout>,
+        stage: Option<usize>,
         profile: &Profile,
         trace: &mut Trace,
     ) -> Result<Self, Box<Refusal>> {
         let (block, how) = match (profile.block_rule, layout) {
             (BlockRule::SideBySide, Some(layout)) => {
-                let bytes = side_by_side::bytes_per_block(layers, groups, layout)?;
+                let bytes = side_by_side::bytes_per_block(layers, groups, layout, profile)?;
                 let block = Self::SideBySide { bytes, layout };
                 (
                     block,
@@ -150,7 +274,11 @@ impl Block {
             } else {
                 String::new()
             };
-            format!("a block has {} B: {what}{rounded}", block.bytes())
+            let whose = match stage {
+                None => "a block has".to_owned(),
+                Some(number) => format!("on stage {number} a block has"),
+            };
+            format!("{whose} {} B: {what}{rounded}", block.bytes())
         });
         Ok(block)
     }
@@ -162,11 +290,29 @@ impl Block {
         }
     }
 
-    /// As the check of one request counts it.
-    const fn checked_bytes(&self) -> u64 {
+    /// What sizes follow from.
+    const fn blocks<'a>(&self, demands: &'a [Demand]) -> Blocks<'a> {
+        let (bytes_per_block, checked_bytes_per_block, pool_bytes_per_block) = match self {
+            Self::SideBySide { bytes, .. } => (*bytes, *bytes, *bytes),
+            Self::Slots(slots) => (
+                slots.bytes_per_block,
+                slots.checked_bytes_per_block,
+                slots.pool_bytes_per_block,
+            ),
+        };
+        Blocks {
+            bytes_per_block,
+            checked_bytes_per_block,
+            pool_bytes_per_block,
+            demands,
+        }
+    }
+
+    /// Bytes of all tensors, of which a stage without layers has none.
+    fn allocated_bytes(&self, num_blocks: u64) -> Result<u64, Box<Refusal>> {
         match self {
-            Self::SideBySide { bytes, .. } => *bytes,
-            Self::Slots(slots) => slots.checked_bytes_per_block,
+            Self::Slots(slots) if slots.is_empty() => Ok(0),
+            Self::SideBySide { .. } | Self::Slots(_) => mul(num_blocks, self.bytes()),
         }
     }
 
@@ -198,17 +344,21 @@ fn demands(
     layers: &Layers,
     groups: &[Group],
     config: &EngineConfig,
+    profile: &Profile,
 ) -> Result<Vec<Demand>, Box<Refusal>> {
+    // through 0.25 ranks of prefill share the cache too
+    let ranks = if profile.context.shards_over_prefill {
+        mul(
+            config.decode_context_parallel_size,
+            config.context.prefill_ranks,
+        )?
+    } else {
+        config.decode_context_parallel_size
+    };
     groups
         .iter()
         .filter_map(|group| group.spec(layers))
-        .map(|spec| {
-            Demand::of(
-                spec,
-                config.max_in_flight_tokens,
-                config.decode_context_parallel_size,
-            )
-        })
+        .map(|spec| Demand::of(spec, config.max_in_flight_tokens, ranks))
         .collect()
 }
 
@@ -287,7 +437,7 @@ fn rows(
             let all_pages = group.all_pages(layers, LayerSpec::page_size_bytes)?;
             let page_size_bytes = match group.merged {
                 Some(spec) => spec.page_size_bytes()?,
-                None => all_pages,
+                None => group.spec_pages(layers, LayerSpec::page_size_bytes)?,
             };
             let blocks_per_request = demand.blocks(max_model_len)?;
             let slope = mul(demand.blocks_per(figures.period)?, blocks.bytes_per_block)?;
@@ -299,7 +449,12 @@ fn rows(
                     Ok(GroupMember {
                         layer: *spec,
                         role: layers.specs[*spec].role,
-                        count: members.len(),
+                        // of a stage's empty part the spec alone is left
+                        count: if group.layers.is_empty() {
+                            0
+                        } else {
+                            members.len()
+                        },
                         page_size_bytes: layers.specs[*spec].page_size_bytes()?,
                     })
                 })

@@ -10,11 +10,14 @@ use crate::trace::Trace;
 use crate::units::{add, ceil_div, fixed, mul};
 
 /// What the sizes below follow from.
+#[derive(Debug, Clone, Copy)]
 pub(super) struct Blocks<'a> {
     /// Bytes of one block.
     pub bytes_per_block: u64,
     /// Bytes of one block as the check of one request counts it.
     pub checked_bytes_per_block: u64,
+    /// Bytes of one block as `num_gpu_blocks_override` counts it.
+    pub pool_bytes_per_block: u64,
     /// Each group's demand.
     pub demands: &'a [Demand],
 }
@@ -73,9 +76,11 @@ impl Pool {
         bytes: u64,
         profile: &Profile,
         trace: &mut Trace,
-    ) -> Self {
-        let block = i128::from(blocks.bytes_per_block);
+    ) -> Result<Self, Box<Refusal>> {
+        let block = i128::from(blocks.pool_bytes_per_block);
         let pool = match config.num_gpu_blocks_override {
+            // what fits is logged before
+            Some(_) if block == 0 => return Err(Box::new(Refusal::ZeroDivision)),
             Some(count) => {
                 trace.step(
                     Stage::Plan,
@@ -98,35 +103,40 @@ impl Pool {
         } else {
             0
         };
-        Self {
+        Ok(Self {
             bytes,
             usable: pool - null,
-        }
+        })
     }
 }
 
-/// The outcome for a pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// The outcome for the pools of all stages.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Sized {
     /// After auto-fit.
     pub max_model_len: u64,
-    /// Blocks in the pool.
+    /// Blocks in every pool: as many as fit in the one where fewest do.
     pub num_blocks: u64,
+    /// Blocks that fit in each stage's pool.
+    pub fitting: Vec<u64>,
 }
 
-/// Runs the checks and counts the blocks.
+/// Runs the checks over the stages in turn, and counts the blocks. `empty` is
+/// what a stage without layers stops with.
 pub(super) fn size(
     config: &EngineConfig,
-    blocks: &Blocks,
-    pool: &Pool,
+    stages: &[(Blocks, Pool, Option<Box<Refusal>>)],
     profile: &Profile,
     trace: &mut Trace,
 ) -> Result<Sized, Box<Refusal>> {
     let file = profile.files.planner;
-    let usable = pool.usable;
     let mut max_model_len = config.max_model_len;
     if config.auto_fit {
-        let longest = blocks.longest(usable, max_model_len)?;
+        let mut longest = max_model_len;
+        for (blocks, pool, _) in stages {
+            let of_stage = blocks.longest(pool.usable, max_model_len)?;
+            longest = longest.min(of_stage);
+        }
         if longest == 0 {
             return Err(Box::new(Refusal::NothingToAutoFit));
         }
@@ -139,6 +149,68 @@ pub(super) fn size(
         });
         max_model_len = longest;
     }
+    for (number, (blocks, pool, _)) in (1_usize..).zip(stages) {
+        let checked = check(blocks, pool.usable, max_model_len, profile);
+        if checked.is_err() && stages.len() > 1 {
+            trace.step(Stage::Plan, file, "_check_enough_kv_cache_memory", || {
+                format!("stage {number} is the first that has not enough memory for one request")
+            });
+        }
+        checked?;
+    }
+    let mut fitting = Vec::with_capacity(stages.len());
+    for (number, (blocks, pool, empty)) in (1_usize..).zip(stages) {
+        if let Some(refusal) = empty {
+            return Err(refusal.clone());
+        }
+        let num_blocks = match config.num_gpu_blocks_override {
+            Some(count) => {
+                u64::try_from(count).map_err(|_| Refusal::NoMemory(profile.memory_texts))?
+            }
+            None => pool
+                .bytes
+                .checked_div(blocks.bytes_per_block)
+                .ok_or(Refusal::ZeroDivision)?,
+        };
+        let needed = blocks.checked_bytes(max_model_len)?;
+        trace.step(Stage::Plan, file, "get_kv_cache_config_from_groups", || {
+            let beside = if profile.reserves_null_block {
+                " that remain beside the null block"
+            } else {
+                ""
+            };
+            let stage = if stages.len() > 1 {
+                format!("stage {number}: ")
+            } else {
+                String::new()
+            };
+            format!(
+                "{stage}{num_blocks} blocks of {} B; one request of {max_model_len} tokens is counted as {needed} B of the {} B{beside}",
+                blocks.bytes_per_block, pool.usable
+            )
+        });
+        fitting.push(num_blocks);
+    }
+    let num_blocks = fitting.iter().copied().min().unwrap_or(0);
+    if stages.len() > 1 {
+        trace.step(Stage::Plan, file, "get_kv_cache_configs", || {
+            format!("every stage takes {num_blocks} blocks, as many as fit where fewest do")
+        });
+    }
+    Ok(Sized {
+        max_model_len,
+        num_blocks,
+        fitting,
+    })
+}
+
+/// Whether one request fits. Mirrors `_check_enough_kv_cache_memory`.
+fn check(
+    blocks: &Blocks,
+    usable: i128,
+    max_model_len: u64,
+    profile: &Profile,
+) -> Result<(), Box<Refusal>> {
     if usable <= 0 {
         return Err(Box::new(Refusal::NoMemory(profile.memory_texts)));
     }
@@ -152,25 +224,7 @@ pub(super) fn size(
             texts: profile.memory_texts,
         }));
     }
-    let num_blocks = match config.num_gpu_blocks_override {
-        Some(count) => u64::try_from(count).map_err(|_| Refusal::NoMemory(profile.memory_texts))?,
-        None => pool.bytes / blocks.bytes_per_block,
-    };
-    trace.step(Stage::Plan, file, "get_kv_cache_config_from_groups", || {
-        let beside = if profile.reserves_null_block {
-            " that remain beside the null block"
-        } else {
-            ""
-        };
-        format!(
-            "{num_blocks} blocks of {} B; one request of {max_model_len} tokens is counted as {needed} B of the {usable} B{beside}",
-            blocks.bytes_per_block
-        )
-    });
-    Ok(Sized {
-        max_model_len,
-        num_blocks,
-    })
+    Ok(())
 }
 
 /// What a pool holds, as vLLM states it.

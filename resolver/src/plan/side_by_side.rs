@@ -1,35 +1,29 @@
 //! Blocks since 0.29: the widest group's pages, side by side.
 
 use super::groups::Group;
-use super::paging;
+use super::stages;
 use crate::error::{Refusal, Stage};
 use crate::layout::KvCacheLayout;
+use crate::release::{EmptyBlock, Profile};
 use crate::resolution::TensorRun;
 use crate::spec::{LayerSpec, Layers};
 use crate::units::{add, lcm, mul, round_up};
 
-/// Bytes of a block. Mirrors `_get_kv_cache_bytes_per_block` and
+/// Bytes of a block; 0 where a stage has no layer with a cache and only later
+/// trips over it. Mirrors `_get_kv_cache_bytes_per_block` and
 /// `validate_kv_cache_layout`.
 pub(super) fn bytes_per_block(
     layers: &Layers,
     groups: &[Group],
     layout: KvCacheLayout,
+    profile: &Profile,
 ) -> Result<u64, Box<Refusal>> {
-    let pages = paging::page_sizes(layers)?;
-    if pages.len() > 1
-        && (!layout.is_block_compact() || (groups.len() > 1 && layout.is_layer_outermost()))
-    {
-        let pages: Vec<String> = pages.iter().map(u64::to_string).collect();
-        return Err(Refusal::raised(
-            Stage::Plan,
-            "ValueError",
-            format!(
-                "KV cache layout {layout} cannot express this model's mixed page sizes ([{}]); a \
-                 backend should declare block-outermost supported layouts (e.g. BLHNC), or set \
-                 VLLM_KV_CACHE_LAYOUT=BLHNC.",
-                pages.join(", ")
-            ),
-        ));
+    if stages::is_empty(groups) {
+        return of_empty_stage(groups, layout, profile);
+    }
+    let pages = page_sizes(layers, groups)?;
+    if pages.len() > 1 && !takes_several(layout, groups) {
+        return Err(cannot_express(layout, &pages));
     }
     let mut widest = 0;
     let mut alignment = 1;
@@ -40,6 +34,9 @@ pub(super) fn bytes_per_block(
             group.all_pages(layers, LayerSpec::padded_page_bytes)?
         };
         widest = bytes.max(widest);
+        if group.layers.is_empty() {
+            continue;
+        }
         for (spec, _) in &group.by_spec {
             let spec = &layers.specs[*spec];
             let of_spec = if layout.is_block_outermost() {
@@ -55,6 +52,62 @@ pub(super) fn bytes_per_block(
         return Err(Box::new(Refusal::ZeroDivision));
     }
     Ok(bytes)
+}
+
+/// Whether the layout lets pages of several sizes lie side by side.
+fn takes_several(layout: KvCacheLayout, groups: &[Group]) -> bool {
+    layout.is_block_compact() && !(groups.len() > 1 && layout.is_layer_outermost())
+}
+
+fn cannot_express(layout: KvCacheLayout, pages: &[u64]) -> Box<Refusal> {
+    let pages: Vec<String> = pages.iter().map(u64::to_string).collect();
+    Refusal::raised(
+        Stage::Plan,
+        "ValueError",
+        format!(
+            "KV cache layout {layout} cannot express this model's mixed page sizes ([{}]); a \
+             backend should declare block-outermost supported layouts (e.g. BLHNC), or set \
+             VLLM_KV_CACHE_LAYOUT=BLHNC.",
+            pages.join(", ")
+        ),
+    )
+}
+
+/// The block of a stage without layers: 0 where it only later stops.
+fn of_empty_stage(
+    groups: &[Group],
+    layout: KvCacheLayout,
+    profile: &Profile,
+) -> Result<u64, Box<Refusal>> {
+    let assertion = || Err(Refusal::raised(Stage::Plan, "AssertionError", ""));
+    match profile.empty_block {
+        EmptyBlock::Asserted => assertion(),
+        EmptyBlock::Divided if layout.is_block_outermost() => assertion(),
+        EmptyBlock::Divided => Ok(0),
+        EmptyBlock::Tried if !takes_several(layout, groups) => Err(cannot_express(layout, &[])),
+        EmptyBlock::Tried if layout.is_block_outermost() => assertion(),
+        EmptyBlock::Tried => Err(Box::new(Refusal::ZeroDivision)),
+    }
+}
+
+/// What stops such a stage when its blocks are counted.
+pub(super) fn no_blocks(groups: &[Group], layout: KvCacheLayout) -> Box<Refusal> {
+    if takes_several(layout, groups) {
+        Box::new(Refusal::ZeroDivision)
+    } else {
+        cannot_express(layout, &[])
+    }
+}
+
+/// The distinct page sizes in bytes, ascending.
+fn page_sizes(layers: &Layers, groups: &[Group]) -> Result<Vec<u64>, Box<Refusal>> {
+    let with_layers = groups.iter().filter(|group| !group.layers.is_empty());
+    let specs = with_layers.flat_map(|group| &group.by_spec);
+    let sizes = specs.map(|(spec, _)| layers.specs[*spec].page_size_bytes());
+    let mut sizes: Vec<u64> = sizes.collect::<Result<_, _>>()?;
+    sizes.sort_unstable();
+    sizes.dedup();
+    Ok(sizes)
 }
 
 /// Where each page lies: groups alias from byte 0, for a block belongs to one

@@ -4,10 +4,11 @@
 
 use super::groups::{self, Group};
 use super::packing::Bucket;
+use super::stages;
 use crate::error::Refusal;
 use crate::release::SlotRule;
 use crate::resolution::{SharedLayer, SharedTensor};
-use crate::spec::{Layer, Layers};
+use crate::spec::{Layer, LayerSpec, Layers};
 use crate::units::{add, mul};
 
 /// Bytes of the block that one layer of some groups takes.
@@ -27,6 +28,9 @@ pub(super) struct Slots {
     /// Bytes of a block as the check of one request counts it: layer tuples,
     /// whatever the block is. Mirrors `_max_memory_usage_bytes_from_groups`.
     pub checked_bytes_per_block: u64,
+    /// Bytes of a block as `num_gpu_blocks_override` counts it.
+    /// Mirrors `_pool_bytes_per_block`.
+    pub pool_bytes_per_block: u64,
     list: Vec<Slot>,
     /// Each slot has an allocation of its own.
     apart: bool,
@@ -42,34 +46,63 @@ impl Slots {
             .iter()
             .map(|group| Bucket::new(group.layers.clone(), layers))
             .collect::<Result<Vec<_>, _>>()?;
+        // what a stage has none of is still in its spec
+        let of_specs = groups
+            .iter()
+            .map(|group| {
+                let members = group.by_spec.iter().flat_map(|(_, members)| members);
+                Bucket::new(members.copied().collect(), layers)
+            })
+            .collect::<Result<Vec<_>, _>>()?;
         let slots = match rule {
             _ if one_page => of_one_page(layers, groups)?,
             _ if one_group => of_one_group(groups, page)?,
-            SlotRule::LayerTuples => layer_tuples(&buckets)?,
+            SlotRule::LayerTuples => layer_tuples(&buckets, &of_specs)?,
             SlotRule::ByPageSize => by_page_size(&buckets)?,
             SlotRule::ByOffset => by_offset(groups, page)?,
         };
         let apart = one_group || one_page;
         let bytes_per_block = if rule == SlotRule::ByOffset && !apart {
             groups::widest(layers, groups)?
+        } else if one_group {
+            // even where the stage has none of them
+            groups.first().map_or(Ok(0), |group| {
+                group.spec_pages(layers, LayerSpec::page_size_bytes)
+            })?
         } else {
             slots.iter().try_fold(0, |sum, slot| add(sum, slot.bytes))?
         };
-        if bytes_per_block == 0 {
+        if bytes_per_block == 0 && !stages::is_empty(groups) {
             return Err(Box::new(Refusal::ZeroDivision));
         }
         let checked_bytes_per_block = if apart {
             bytes_per_block
         } else {
-            let tuple = tuple(&buckets).into_iter().try_fold(0, add)?;
-            mul(tuple, repeats(&buckets) as u64)?
+            let tuple = tuple(&of_specs).into_iter().try_fold(0, add)?;
+            mul(tuple, repeats(&of_specs) as u64)?
+        };
+        let pool_bytes_per_block = if rule == SlotRule::LayerTuples && !apart {
+            checked_bytes_per_block
+        } else {
+            bytes_per_block
         };
         Ok(Self {
             bytes_per_block,
             checked_bytes_per_block,
+            pool_bytes_per_block,
             list: slots,
             apart,
         })
+    }
+
+    /// Layers in all.
+    pub fn layers(&self) -> usize {
+        self.list.iter().map(|slot| slot.members.len()).sum()
+    }
+
+    /// Whether there is no layer in any.
+    pub fn is_empty(&self) -> bool {
+        self.list.is_empty()
     }
 
     /// vLLM's `kv_cache_tensors`: views into one allocation (`one_backing`,
@@ -155,10 +188,10 @@ fn append(
 
 /// A page of each size of the full group, as often as the longest run of pages
 /// of one size in any group (through 0.22.1). Mirrors `_get_kv_cache_config_deepseek_v4`.
-fn layer_tuples(buckets: &[Bucket]) -> Result<Vec<Slot>, Box<Refusal>> {
+fn layer_tuples(buckets: &[Bucket], of_specs: &[Bucket]) -> Result<Vec<Slot>, Box<Refusal>> {
     let mut slots = Vec::new();
     for repeat in 0..repeats(buckets) {
-        for size in tuple(buckets) {
+        for size in tuple(of_specs) {
             append(&mut slots, size, members(buckets, size, repeat))?;
         }
     }

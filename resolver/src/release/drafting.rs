@@ -42,6 +42,8 @@ pub struct Drafting {
     pub(crate) dspark_backend: DsparkBackend,
     /// Drafters other than MTP keep `auto` where GLM's hook makes it fp8 (since 0.32).
     pub(crate) glm_draft_stays_auto: bool,
+    /// Adaptive verification is not `DSpark`'s alone (since 0.30).
+    pub(crate) adapts_any_method: bool,
     /// How many keys a parallel drafter's mask token may stand under, in words.
     pub(crate) names_more_mask_tokens: bool,
 }
@@ -145,6 +147,7 @@ pub(super) const V0_33_0: Drafting = Drafting {
     kda_conv_grows: true,
     dspark_backend: DsparkBackend::TargetsOnDeepseekV4,
     glm_draft_stays_auto: true,
+    adapts_any_method: true,
     names_more_mask_tokens: true,
 };
 
@@ -174,6 +177,7 @@ pub(super) const V0_30_0: Drafting = Drafting {
 
 pub(super) const V0_29_0: Drafting = Drafting {
     bit: ReleaseBit(9),
+    adapts_any_method: false,
     unsupported: Unsupported::Few,
     overrides: Overrides::Dtype,
     ..V0_30_0

@@ -1,6 +1,7 @@
 //! The behaviours in which releases differ. An algorithm that changed lives in
 //! one file per era; a profile only chooses.
 
+use super::context::ContextRules;
 use crate::backend::AttentionBackend;
 use crate::backend::rules::{Rules, Target};
 use crate::dtype::CacheDtype;
@@ -59,6 +60,10 @@ pub struct Profile {
     pub dcp_divides: &'static str,
     /// What of a batch in flight a window reserves.
     pub in_flight: InFlight,
+    /// Which model runner serves a model.
+    pub model_runner: ModelRunner,
+    /// DeepSeek V4 can be shared out over stages (since 0.21).
+    pub v4_has_stages: bool,
 
     /// Which classes DeepSeek V4's attention may get.
     pub v4_classes: V4Classes,
@@ -106,9 +111,8 @@ pub struct Profile {
     /// `--mamba-ssm-cache-dtype` sets KDA's recurrent state, which may not be
     /// float16 (since 0.30); before, it is float32.
     pub kda_state_is_set: bool,
-    /// Decode context parallelism of the families beside DeepSeek V4 has rules
-    /// here (since 0.29).
-    pub models_context_parallelism: bool,
+    /// Its part in context parallelism.
+    pub context: ContextRules,
     /// MiMo V2's layers are told of the cache's configuration (since 0.32); before,
     /// they keep the model's dtype whatever is asked.
     pub tells_layers_of_cache: bool,
@@ -127,6 +131,8 @@ pub struct Profile {
     pub grouping: Grouping,
     /// How a block is laid out.
     pub block_rule: BlockRule,
+    /// What a stage without layers that have a cache trips over.
+    pub empty_block: EmptyBlock,
     /// vLLM's tensors are views into one allocation (since 0.24); before, each is
     /// an allocation of its own.
     pub one_backing: bool,
@@ -193,6 +199,18 @@ pub enum InFlight {
     },
     /// Every batch in flight (since 0.26).
     EveryBatch,
+}
+
+/// Which model runner serves a model, as far as it is modelled.
+/// `vllm/config/vllm.py` `DEFAULT_V2_MODEL_RUNNER_ARCHITECTURES`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ModelRunner {
+    /// V1 (through 0.27).
+    First,
+    /// V2 for listed architectures and for what is dense and no hybrid (0.28).
+    ByModel,
+    /// V2 (since 0.29).
+    Second,
 }
 
 /// Classes of DeepSeek V4's attention.
@@ -317,6 +335,18 @@ pub enum BlockRule {
     SideBySide,
 }
 
+/// What a stage trips over whose block has no bytes, where groups' pages lie
+/// side by side. `_get_kv_cache_bytes_per_block`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EmptyBlock {
+    /// An assertion, before memory is looked at (0.29 to 0.31).
+    Asserted,
+    /// The same where blocks are outermost; else a division, after (0.32).
+    Divided,
+    /// The same, but the division is tried before (since 0.33).
+    Tried,
+}
+
 /// What the slots of a block are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SlotRule {
@@ -372,19 +402,18 @@ pub enum CapacityLog {
 }
 
 impl CapacityLog {
-    /// The line or lines. Mirrors `vllm/v1/core/kv_cache_utils.py`
+    /// The lines. Mirrors `vllm/v1/core/kv_cache_utils.py`
     /// `_report_kv_cache_config`, since 0.28 `update_kv_cache_capacity`.
     #[must_use]
-    pub fn line(self, tokens: u64, max_model_len: u64, concurrency: &str) -> String {
-        let between = match self {
-            Self::TwoLines => "\n",
-            Self::OneLine => ", ",
-        };
-        format!(
-            "GPU KV cache size: {} tokens{between}Maximum concurrency for {} tokens per request: \
-             {concurrency}x",
-            thousands(tokens),
+    pub fn lines(self, tokens: u64, max_model_len: u64, concurrency: &str) -> Vec<String> {
+        let size = format!("GPU KV cache size: {} tokens", thousands(tokens));
+        let requests = format!(
+            "Maximum concurrency for {} tokens per request: {concurrency}x",
             thousands(max_model_len),
-        )
+        );
+        match self {
+            Self::TwoLines => vec![size, requests],
+            Self::OneLine => vec![format!("{size}, {requests}")],
+        }
     }
 }

@@ -1,8 +1,13 @@
 //! Each release as what it did differently from the next.
 
+use super::context::{
+    ContextRules, FlashmlaSharing, IndexerTurns, PcpChecks, PcpGraphs, PcpRunner,
+    PcpWithDataParallel,
+};
 use super::profile::{
-    BlockRule, CapacityLog, CapacityRule, Checkpoints, Files, Grouping, InFlight, MambaMode,
-    PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype, V4Classes, V4Heads, WindowBlock,
+    BlockRule, CapacityLog, CapacityRule, Checkpoints, EmptyBlock, Files, Grouping, InFlight,
+    MambaMode, ModelRunner, PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype,
+    V4Classes, V4Heads, WindowBlock,
 };
 use super::{drafting, tables, weights};
 use crate::backend::{registry, rules};
@@ -48,6 +53,8 @@ pub(super) const V0_33_0: Profile = Profile {
     length_is_yarns: false,
     dcp_divides: "divisible by ",
     in_flight: InFlight::EveryBatch,
+    model_runner: ModelRunner::Second,
+    v4_has_stages: true,
     v4_classes: V4Classes::ByArch,
     v4_heads: V4Heads::FromEight,
     pads_shared_experts: true,
@@ -67,7 +74,21 @@ pub(super) const V0_33_0: Profile = Profile {
     mamba_mode: MambaMode::Ignored,
     glm_is_fp8_on_sm100: true,
     kda_state_is_set: true,
-    models_context_parallelism: true,
+    context: ContextRules {
+        shards_over_prefill: false,
+        checks: PcpChecks::Axes,
+        data_parallel: PcpWithDataParallel::Taken,
+        all_to_all_needs_dcp: false,
+        reads_former_interleave: false,
+        runner: PcpRunner::SecondAtOnce,
+        second_runner_models: &[],
+        second_runner_measures_graphs: true,
+        graphs: PcpGraphs::Listed,
+        indexer: IndexerTurns::OfWholeStates,
+        flashmla_sharing: FlashmlaSharing::Any,
+        flashmla_sparse_tells_lse: true,
+        flashinfer_mla_takes_turns_of_one: true,
+    },
     tells_layers_of_cache: true,
     leaders_have_specs: true,
     refines_expert_blocks: true,
@@ -76,6 +97,7 @@ pub(super) const V0_33_0: Profile = Profile {
     has_layouts: true,
     grouping: Grouping::Packed,
     block_rule: BlockRule::SideBySide,
+    empty_block: EmptyBlock::Tried,
     one_backing: true,
     windows_split_to_fit: true,
     pads_by_block_stride: false,
@@ -91,11 +113,18 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
     backend_rules: &rules::V0_32_0,
     unknown_dtype: UnknownDtype::Parser,
     checks_float_clash: false,
+    empty_block: EmptyBlock::Divided,
     wants_activation_scheme: true,
     gb10_is_small: false,
     state_block_suits_prefill: false,
     checkpoints: Checkpoints::KdaAndMamba2,
     mamba_mode: MambaMode::FollowsCaching,
+    context: ContextRules {
+        runner: PcpRunner::Second,
+        graphs: PcpGraphs::DenseOnly,
+        flashmla_sharing: FlashmlaSharing::GatherScatter,
+        ..V0_33_0.context
+    },
     hybrid_manager_flag: "--no-disable-hybrid-kv-cache-manager",
     files: Files {
         planner: "vllm/v1/core/kv_cache_utils.py",
@@ -107,12 +136,14 @@ pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
     backend_rules: &rules::V0_31_0,
     stride_rule: StrideRule::SparseRows,
     checks_aligned_block: false,
+    empty_block: EmptyBlock::Asserted,
     state_block_suits_all: false,
     checkpoints: Checkpoints::Kda,
     mamba_mode: MambaMode::MayBeAll,
     glm_is_fp8_on_sm100: false,
     tells_layers_of_cache: false,
     sorts_skipped_as_numbers: true,
+    context: ContextRules { indexer: IndexerTurns::Any, ..V0_32_0.context },
 });
 
 pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
@@ -122,6 +153,10 @@ pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
     stride_rule: StrideRule::Nothing,
     block_suits_all: false,
     promotion_fails_on: None,
+    context: ContextRules {
+        data_parallel: PcpWithDataParallel::RefusedByPlatform,
+        ..V0_31_0.context
+    },
 });
 
 pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
@@ -135,14 +170,31 @@ pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
     window_block: WindowBlock::Smallest,
     leaders_have_specs: false,
     kda_state_is_set: false,
+    context: ContextRules {
+        data_parallel: PcpWithDataParallel::Refused,
+        graphs: PcpGraphs::Piecewise,
+        indexer: IndexerTurns::OfOne,
+        ..V0_30_0.context
+    },
 });
 
 pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
     backend_rules: &rules::V0_28_0,
     has_layouts: false,
+    model_runner: ModelRunner::ByModel,
     checkpoints: Checkpoints::None,
     refines_expert_blocks: false,
-    models_context_parallelism: false,
+    context: ContextRules {
+        all_to_all_needs_dcp: true,
+        reads_former_interleave: true,
+        runner: PcpRunner::SecondIfMla,
+        second_runner_models: &["DeepseekV4ForCausalLM", "KimiK3ForConditionalGeneration"],
+        second_runner_measures_graphs: false,
+        flashmla_sharing: FlashmlaSharing::Unchecked,
+        flashmla_sparse_tells_lse: false,
+        flashinfer_mla_takes_turns_of_one: false,
+        ..V0_29_0.context
+    },
     grouping: Grouping::FullFirst { raises_pages: false },
     block_rule: BlockRule::Slots(SlotRule::ByOffset),
     pads_by_block_stride: true,
@@ -153,12 +205,15 @@ pub(super) const V0_27_1: Profile = listed!(V0_27_1, V0_28_0, {
     weights: weights::V0_27_1,
     models_all_families: false,
     has_huge_tier: false,
+    model_runner: ModelRunner::First,
+    context: ContextRules { second_runner_models: &[], ..V0_28_0.context },
     capacity_log: CapacityLog::TwoLines,
 });
 
 pub(super) const V0_26_0: Profile = listed!(V0_26_0, V0_27_1, {
     weights: weights::V0_26_0,
     v4_heads: V4Heads::HalvesBySm120,
+    context: ContextRules { runner: PcpRunner::First, ..V0_27_1.context },
     grouping: Grouping::FullFirst { raises_pages: true },
     block_rule: BlockRule::Slots(SlotRule::ByPageSize),
     capacity_rule: CapacityRule::BytesOverFirstGroup { has_metric: true },
@@ -166,11 +221,18 @@ pub(super) const V0_26_0: Profile = listed!(V0_26_0, V0_27_1, {
 
 pub(super) const V0_25_1: Profile = listed!(V0_25_1, V0_26_0, {
     dcp_divides: "divisible by",
+    context: ContextRules {
+        shards_over_prefill: true,
+        checks: PcpChecks::TensorOnly,
+        data_parallel: PcpWithDataParallel::Taken,
+        ..V0_26_0.context
+    },
     in_flight: InFlight::OneBatch { counts_batches: true },
 });
 
 pub(super) const V0_24_0: Profile = listed!(V0_24_0, V0_25_1, {
     aligns_plain_rows: false,
+    context: ContextRules { indexer: IndexerTurns::Unchecked, ..V0_25_1.context },
     rows_carry_quant_mode: false,
     aligns_skipped_blocks: false,
 });
@@ -207,4 +269,5 @@ pub(super) const V0_21_0: Profile = listed!(V0_21_0, V0_22_1, {
 
 pub(super) const V0_20_2: Profile = listed!(V0_20_2, V0_21_0, {
     instead_of_nvfp4: None,
+    v4_has_stages: false,
 });

@@ -2,15 +2,18 @@
 
 mod draft;
 
-use super::plan;
+use super::{plan, stages};
 use crate::backend::block_size::aligned_is_not_supported;
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
+use crate::backend::layouts::DEFAULT_PREFERENCE;
 use crate::config::EngineConfig;
+use crate::context_parallel::{Checks, Family};
 use crate::dtype::TorchDtype;
 use crate::error::{Outcome, Refusal, Stage};
 use crate::flag::Flag;
 use crate::gpu::Arch;
 use crate::layout::KvCacheLayout;
+use crate::model::deepseek_v4::Compression;
 use crate::model::{Common, DeepseekV4};
 use crate::notes;
 use crate::release::Profile;
@@ -33,8 +36,23 @@ pub(super) fn deepseek_v4(
 ) -> Result<Resolution, Box<Refusal>> {
     flags_of_other_families(request)?;
     let profile = request.release.profile();
+    let ranges = stages::ranges(
+        request.env.pp_layer_partition.as_deref(),
+        common.num_hidden_layers,
+        config.pipeline_parallel_size,
+        trace,
+    )?;
     let capability = request.gpu.capability;
     drafter::before_target(config)?;
+    let checks = Checks {
+        common,
+        layers: Family::DeepseekV4,
+        config,
+        cache_dtype: config.cache_dtype,
+        profile,
+        arch,
+    };
+    checks.before_model()?;
     let implementation =
         dsv4_backend::select(config, model, arch, capability, profile, notes, trace)?;
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
@@ -55,39 +73,63 @@ pub(super) fn deepseek_v4(
         notes,
         trace,
     )?;
-    let block_size = block_size(config, model, implementation, resolved, profile, trace)?;
-    let mut layers = dsv4_spec::layers(model, resolved, block_size, profile, trace)?;
-    let mut backends = vec![
-        "CompressorBackend",
-        "DEEPSEEK_SPARSE_SWA",
-        "DEEPSEEK_V4_INDEXER",
-        implementation.backend(profile),
-    ];
-    let mut concerns = !implementation.declares(capability);
-    if let Some(drafted) = &drafted {
-        layers.append(&dsv4_spec::windows(
-            model,
-            drafted.resolved,
-            (drafted.first, drafted.count),
-            profile,
-        )?);
-        let backend = drafted.implementation.backend(profile);
-        if !backends.contains(&backend) {
-            backends.push(backend);
+    let mut built = Vec::with_capacity(ranges.len());
+    for range in &ranges {
+        let stage = model.stage(range);
+        let silent = &mut Trace::silent();
+        let trace = if built.is_empty() {
+            &mut *trace
+        } else {
+            silent
+        };
+        let block_size = block_size(config, &stage, implementation, resolved, profile, trace)?;
+        let mut layers =
+            dsv4_spec::layers(&stage, range.start, resolved, block_size, profile, trace)?;
+        let mut backends = vec![
+            "CompressorBackend",
+            "DEEPSEEK_SPARSE_SWA",
+            "DEEPSEEK_V4_INDEXER",
+            implementation.backend(profile),
+        ];
+        let mut concerns = !implementation.declares(capability);
+        let is_last = built.len() + 1 == ranges.len();
+        if let Some(drafted) = drafted.as_ref().filter(|_| is_last) {
+            layers.append(&dsv4_spec::windows(
+                model,
+                drafted.resolved,
+                (drafted.first, drafted.count),
+                profile,
+            )?);
+            let backend = drafted.implementation.backend(profile);
+            if !backends.contains(&backend) {
+                backends.push(backend);
+            }
+            concerns |= !drafted.implementation.declares(capability);
         }
-        concerns |= !drafted.implementation.declares(capability);
+        backends.sort_unstable();
+        // the indexers alone declare layouts
+        let layouts = if stage.layers.contains(&Compression::C4) {
+            &[KvCacheLayout::Blhnc, KvCacheLayout::Blnhc][..]
+        } else {
+            DEFAULT_PREFERENCE
+        };
+        built.push(Built {
+            layers,
+            backends,
+            layouts: layouts.to_vec(),
+            cache_dtype: resolved.cache_dtype,
+            block_size,
+            concerns,
+            spec_backends: Vec::new(),
+        });
     }
-    backends.sort_unstable();
-    let built = Built {
-        layers,
-        backends,
-        layouts: vec![KvCacheLayout::Blhnc, KvCacheLayout::Blnhc],
-        cache_dtype: resolved.cache_dtype,
-        block_size,
-        concerns,
-        spec_backends: Vec::new(),
-    };
-    let mut resolution = plan(request, config, built, arch, notes, trace)?;
+    let block_size = built
+        .first()
+        .map_or(dsv4_spec::BLOCK_SIZE, |first| first.block_size);
+    let mut resolution = plan(request, config, (built, &ranges), &checks, notes, trace)?;
+    if notes::odd_turns(config, notes) {
+        resolution.outcome = Outcome::Unverified;
+    }
     let rank = weights::Rank::of(request, common, config, profile, arch);
     let built = |implementation, rows| {
         let heads = dsv4_backend::padded_heads(config, model, implementation, profile)?;

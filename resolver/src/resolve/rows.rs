@@ -17,7 +17,10 @@ pub(super) fn layer_rows(layers: &Layers, marks_drafts: bool) -> Result<Rows, Bo
     let rows = firsts
         .iter()
         .map(|first| {
-            let alike = layers.list.iter().filter(|layer| kind(layer) == kind(first));
+            let alike = layers
+                .list
+                .iter()
+                .filter(|layer| kind(layer) == kind(first));
             layer_row(layers, *first, alike.count(), kind(first).1)
         })
         .collect::<Result<_, Box<Refusal>>>()?;
@@ -38,14 +41,18 @@ pub(super) struct Rows {
 impl Rows {
     /// Has the groups and tensors name rows, where they name specs.
     pub(super) fn rename(&self, groups: &mut [GroupRow], tensors: &mut [TensorRow]) {
-        let rename = |layer: &mut usize| *layer = self.of_spec.get(*layer).copied().unwrap_or(*layer);
+        let rename =
+            |layer: &mut usize| *layer = self.of_spec.get(*layer).copied().unwrap_or(*layer);
         let members = groups.iter_mut().flat_map(|group| &mut group.members);
         members.for_each(|member| rename(&mut member.layer));
         for tensor in tensors {
             match tensor {
                 TensorRow::Run(run) => rename(&mut run.layer),
                 TensorRow::Shared(shared) => {
-                    shared.shared_by.iter_mut().for_each(|layer| rename(&mut layer.layer));
+                    shared
+                        .shared_by
+                        .iter_mut()
+                        .for_each(|layer| rename(&mut layer.layer));
                 }
             }
         }

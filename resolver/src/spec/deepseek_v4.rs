@@ -137,20 +137,23 @@ pub(crate) fn resolve_dtype(
     Ok(resolved)
 }
 
-/// Every layer's spec, in the order in which the model makes its layers.
+/// Every layer's spec, in the order in which the model makes its layers, of
+/// which the first has the number `first`.
 ///
 /// Mirrors `get_kv_cache_spec` of `DeepseekV4Attention`, `DeepseekV4IndexerCache`,
 /// `DeepseekV4SWACache` and `CompressorStateCache`.
 pub(crate) fn layers(
     model: &DeepseekV4,
+    first: u64,
     resolved: ResolvedDtype,
     block_size: u64,
     profile: &Profile,
     trace: &mut Trace,
 ) -> Result<Layers, Box<Refusal>> {
+    let first = u32::try_from(first).map_err(|_| Refusal::TooLarge)?;
     let shapes = Shapes::new(model, resolved, block_size, profile)?;
     let mut layers = Layers::new("model.layers");
-    for (index, compression) in (0_u32..).zip(&model.layers) {
+    for (index, compression) in (first..).zip(&model.layers) {
         if *compression == Compression::C4 {
             layers.push(index, "attn.indexer.k_cache", shapes.indexer);
             layers.push(

@@ -332,6 +332,8 @@ pub struct Layer {
     pub prefix: &'static str,
     /// Whether it is the drafter's.
     pub is_draft: bool,
+    /// The pipeline stage that has it.
+    pub stage: usize,
     /// Decoder layer it belongs to.
     pub index: u32,
     /// What follows the decoder layer's name in its own.
@@ -370,6 +372,7 @@ impl Layers {
         self.list.push(Layer {
             prefix: self.prefix,
             is_draft: false,
+            stage: 0,
             index,
             suffix,
             spec,
@@ -379,11 +382,33 @@ impl Layers {
     /// Appends a drafter's layers.
     pub(crate) fn append(&mut self, draft: &Self) {
         for layer in &draft.list {
-            self.push(layer.index, layer.suffix, *draft.spec(*layer));
-            if let Some(last) = self.list.last_mut() {
-                last.prefix = draft.prefix;
-                last.is_draft = true;
-            }
+            self.push_as(
+                Layer {
+                    is_draft: true,
+                    ..*layer
+                },
+                *draft.spec(*layer),
+            );
+        }
+    }
+
+    /// Appends a layer of another list, with its name.
+    pub(crate) fn push_as(&mut self, layer: Layer, spec: LayerSpec) {
+        self.push(layer.index, layer.suffix, spec);
+        if let Some(last) = self.list.last_mut() {
+            *last = Layer {
+                spec: last.spec,
+                ..layer
+            };
+        }
+    }
+
+    /// The layers of one pipeline stage.
+    pub(crate) fn of_stage(&self, stage: usize) -> Self {
+        let list = self.list.iter().copied();
+        Self {
+            list: list.filter(|layer| layer.stage == stage).collect(),
+            ..self.clone()
         }
     }
 

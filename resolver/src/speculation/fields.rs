@@ -200,7 +200,9 @@ impl<'a> Fields<'a> {
     /// Checks every field and refuses others, all at once.
     pub(super) fn check(config: &'a Value, rules: &Drafting) -> Result<Self, Box<Refusal>> {
         let mut errors = FieldErrors::new("SpeculativeConfig");
-        let fields = FIELDS.iter().filter(|field| rules.bit.is_in(field.releases));
+        let fields = FIELDS
+            .iter()
+            .filter(|field| rules.bit.is_in(field.releases));
         for field in fields.clone() {
             if let Some(value) = config.get(field.name) {
                 field.check(value, rules, &mut errors);
@@ -300,7 +302,8 @@ fn choose(
     rules: &Drafting,
     errors: &mut FieldErrors,
 ) {
-    let known = |(word, releases): &(&'static str, u16)| rules.bit.is_in(*releases).then_some(*word);
+    let known =
+        |(word, releases): &(&'static str, u16)| rules.bit.is_in(*releases).then_some(*word);
     let choices: Vec<&str> = choices.iter().filter_map(known).collect();
     if !value.as_str().is_some_and(|word| choices.contains(&word)) {
         errors.not_a_literal(name, &choices, value);

@@ -3,6 +3,7 @@
 
 mod fields;
 mod settle;
+mod synthetic;
 
 use std::fmt;
 
@@ -127,6 +128,8 @@ pub struct Speculation {
     pub(crate) refused_first: Option<&'static str>,
     /// Whether the target is asked for its states.
     pub(crate) wants_states: bool,
+    /// Whether requests of a batch may have drafts of different lengths.
+    pub(crate) is_unpadded: bool,
     /// Whether the drafter's best tokens are found on each rank.
     pub(crate) wants_local_argmax: bool,
 }

@@ -39,11 +39,14 @@ pub(crate) fn settle(
     let fields = Fields::check(&config, rules)?;
     let backend = match fields.text("attention_backend") {
         None => None,
-        Some(name) => AttentionBackend::parse(name, request.release.profile())
-            .map_err(|refusal| match *refusal {
-                Refusal::NotModelled(_) => refusal,
-                other => invalid(other.to_string()),
-            })?,
+        Some(name) => {
+            AttentionBackend::parse(name, request.release.profile()).map_err(|refusal| {
+                match *refusal {
+                    Refusal::NotModelled(_) => refusal,
+                    other => invalid(other.to_string()),
+                }
+            })?
+        }
     };
     unmodelled(fields)?;
     let asked = Asked {
@@ -77,7 +80,11 @@ fn asked(request: &Request, rules: &Drafting) -> Result<Option<Value>, Box<Refus
             return raise("AttributeError", text);
         }
     };
-    for (flag, key) in [("method", "method"), ("model", "model"), ("tokens", "num_speculative_tokens")] {
+    for (flag, key) in [
+        ("method", "method"),
+        ("model", "model"),
+        ("tokens", "num_speculative_tokens"),
+    ] {
         let Some((_, value)) = args.spec_flags.iter().find(|(name, _)| *name == flag) else {
             continue;
         };
@@ -106,19 +113,12 @@ fn unmodelled(fields: Fields) -> Result<(), Box<Refusal>> {
         "quantization",
         "draft_load_config",
         "speculative_token_tree",
-        "synthetic_acceptance_rates",
         "target_model_config",
         "target_parallel_config",
         "draft_model_config",
     ];
     if let Some(name) = set.iter().find(|name| fields.value(name).is_some()) {
         return Err(not_modelled(name));
-    }
-    if fields.is_on("enable_adaptive_verification") {
-        return Err(not_modelled("enable_adaptive_verification"));
-    }
-    if fields.text("rejection_sample_method") == Some("synthetic") {
-        return Err(not_modelled("rejection_sample_method=synthetic"));
     }
     Ok(())
 }
@@ -184,6 +184,11 @@ impl Asked<'_> {
     /// The method, as asked or by the draft model's name.
     fn method(&self) -> Result<Method, Box<Refusal>> {
         let asked = match self.fields.text("method") {
+            // former methods, which no model here is drafted for by
+            Some("medusa" | "mlp_speculator") if self.model.is_some() || self.tokens.is_none() => {
+                return Err(not_modelled("method"));
+            }
+            Some("medusa" | "mlp_speculator") => Method::DraftModel,
             Some(name) => named(name)?,
             None if self.model.is_some_and(is_custom_path) => Method::CustomClass,
             None if matches!(self.model, Some("ngram" | "[ngram]")) => Method::Ngram,
@@ -234,7 +239,10 @@ impl Asked<'_> {
         let names = config.and_then(|config| config.get_set("architectures"));
         match names {
             Some(Value::Array(names)) => names.iter().any(|name| {
-                matches!(name.as_str(), Some("Qwen3DSparkModel" | "Gemma4DSparkModel"))
+                matches!(
+                    name.as_str(),
+                    Some("Qwen3DSparkModel" | "Gemma4DSparkModel")
+                )
             }),
             _ => false,
         }
@@ -456,6 +464,7 @@ impl Asked<'_> {
                 "index_share_for_mtp_iteration is only supported with method='mtp'",
             ));
         }
+        self.adaptive(method)?;
         if fields.value("tensor_parallel_size").is_some() {
             return Err(wrong_parallelism());
         }
@@ -465,12 +474,7 @@ impl Asked<'_> {
                 "draft_lm_head_quantization is not supported for method '{method}'."
             )));
         }
-        if fields.value("synthetic_acceptance_length").is_some() {
-            return Err(invalid(
-                "synthetic_acceptance_rates / synthetic_acceptance_length are only valid with \
-                 rejection_sample_method='synthetic'.",
-            ));
-        }
+        super::synthetic::check(fields, drafted.tokens)?;
         self.draft_heads(drafted)?;
         self.aux_target(method)?;
         if fields.is_on("use_heterogeneous_vocab") {
@@ -483,6 +487,31 @@ impl Asked<'_> {
         }
         self.fly(drafted.tokens)?;
         self.vocabularies(drafted)
+    }
+
+    /// `enable_adaptive_verification`, of which backends are asked, too, but for
+    /// DeepSeek V4's own.
+    fn adaptive(&self, method: Method) -> Result<(), Box<Refusal>> {
+        let name = "enable_adaptive_verification";
+        if !self.fields.is_on(name) {
+            return Ok(());
+        }
+        let is_v4 = matches!(self.target.model.kind, Kind::DeepseekV4(_));
+        if !is_v4 || !self.rules.adapts_any_method {
+            return Err(not_modelled(name));
+        }
+        if method != Method::Dspark && self.fields.is_on("use_local_argmax_reduction") {
+            return Err(invalid(
+                "Adaptive verification estimates per-position acceptance from the draft logits, \
+                 which use_local_argmax_reduction never materializes. Disable one of them.",
+            ));
+        }
+        if self.request.args.enforce_eager == Some(true) {
+            return Err(not_modelled(
+                "enable_adaptive_verification with enforce_eager",
+            ));
+        }
+        Ok(())
     }
 
     /// `draft_tensor_parallel_size`. Mirrors `_verify_and_get_draft_tp`.
@@ -621,8 +650,8 @@ impl Asked<'_> {
         } else {
             0
         };
-        let fill_in = method == Method::Dflash
-            || (method == Method::Dspark && !drafted.samples_from_anchor);
+        let fill_in =
+            method == Method::Dflash || (method == Method::Dspark && !drafted.samples_from_anchor);
         let parallel_slots = parallel && !method.fills_blocks();
         Ok(Speculation {
             method,
@@ -651,6 +680,7 @@ impl Asked<'_> {
             runner,
             refused_first: self.refused_first(method, parallel, runner, drafted.names_mask_token),
             wants_states: drafted.wants_states,
+            is_unpadded: self.fields.is_on("disable_padded_drafter_batch"),
             wants_local_argmax: self.fields.is_on("use_local_argmax_reduction"),
         })
     }
@@ -664,9 +694,7 @@ impl Asked<'_> {
             DefaultRunner::V2ForDspark => method == Method::Dspark,
             DefaultRunner::V2ForSome => {
                 let common = &self.target.model.common;
-                method == Method::Dspark
-                    || is_v4
-                    || (!common.is_hybrid && !common.has_experts)
+                method == Method::Dspark || is_v4 || (!common.is_hybrid && !common.has_experts)
             }
             DefaultRunner::V2 => true,
         };
@@ -761,7 +789,9 @@ impl Asked<'_> {
 }
 
 fn samples_from_anchor(config: &Value) -> bool {
-    config.get("sample_from_anchor").is_none_or(|on| *on == Value::Bool(true))
+    config
+        .get("sample_from_anchor")
+        .is_none_or(|on| *on == Value::Bool(true))
 }
 
 /// Mirrors `MTPModelTypes` and the other spellings.
@@ -788,7 +818,9 @@ fn named(name: &str) -> Result<Method, Box<Refusal>> {
 fn is_custom_path(model: &str) -> bool {
     let is_word = |part: &str| {
         let mut chars = part.chars();
-        chars.next().is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
+        chars
+            .next()
+            .is_some_and(|c| c == '_' || c.is_ascii_alphabetic())
             && chars.all(|c| c == '_' || c.is_ascii_alphanumeric())
     };
     model.contains('.') && !model.contains('/') && model.split('.').all(is_word)

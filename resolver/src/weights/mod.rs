@@ -140,6 +140,8 @@ pub(crate) struct Rank<'a> {
     pub slices: u64,
     /// Ranks that whole experts are spread over.
     pub spread: u64,
+    /// Stages of a pipeline.
+    pub stages: u64,
     /// Whether every rank has what is otherwise split of an MLP beside experts.
     pub whole_shared: bool,
     /// Bytes of an element of the model's dtype.
@@ -182,10 +184,12 @@ impl<'a> Rank<'a> {
             ranks,
             slices: config.expert_slices.max(1),
             spread: if whole {
-                ranks.saturating_mul(replicas)
+                let turns = positive(args.prefill_context_parallel_size);
+                ranks.saturating_mul(replicas).saturating_mul(turns)
             } else {
                 1
             },
+            stages: config.pipeline_parallel_size,
             whole_shared: whole && ranks > 1 && replicas > 1,
             element: config.model_dtype.torch().size_bytes(),
             eager: args.enforce_eager == Some(true),
@@ -336,7 +340,7 @@ pub(crate) fn of_deepseek_v4(
     model: &DeepseekV4,
     attention: &deepseek_v4::Built,
 ) -> Result<Sheet, Uncounted> {
-    beside(rank)?;
+    told(rank)?;
     deepseek_v4::weights(rank, model, attention)
 }
 
@@ -348,7 +352,7 @@ pub(crate) fn of_v4_draft(
     attention: &deepseek_v4::Built,
     fills_blocks: bool,
 ) -> Result<Sheet, Uncounted> {
-    beside(rank)?;
+    told(rank)?;
     usual(rank)?;
     deepseek_v4::draft(rank, model, count, attention, fills_blocks)
 }
@@ -370,7 +374,7 @@ pub(crate) fn v4_attention(
 
 /// Any other decoder's weights.
 pub(crate) fn of_decoder(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    beside(rank)?;
+    told(rank)?;
     if !rank.profile.weights.families {
         return not_modelled("weights of this family on this release");
     }
@@ -401,7 +405,7 @@ pub(crate) fn of_drafter(
     drafter: &Drafter,
     method: Method,
 ) -> Result<Sheet, Uncounted> {
-    beside(rank)?;
+    told(rank)?;
     usual(rank)?;
     if !rank.profile.weights.families {
         return not_modelled("weights of this family on this release");
@@ -457,6 +461,7 @@ pub(crate) fn of_drafter(
     }
 }
 
+/// A drafter as its checkpoint has it.
 fn usual(rank: &Rank) -> Result<(), Uncounted> {
     match rank.odd_draft {
         Some(field) => not_modelled(format!("speculative_config.{field}")),
@@ -464,7 +469,11 @@ fn usual(rank: &Rank) -> Result<(), Uncounted> {
     }
 }
 
-fn beside(rank: &Rank) -> Result<(), Uncounted> {
+/// What is not looked into, whatever the model.
+fn told(rank: &Rank) -> Result<(), Uncounted> {
+    if rank.stages > 1 {
+        return not_modelled("weights of a pipeline's stages");
+    }
     if rank.scheme_is_beside {
         return not_modelled(
             "how the weights are quantised is said in hf_quant_config.json, which is not read",

@@ -155,6 +155,12 @@ pub(super) fn flashinfer_mla_sparse(
     selection: &Selection,
     around: &Surroundings,
 ) -> Result<Reason, Box<Refusal>> {
+    if around.rules.leaves_both_to_flashmla && around.pcp > 1 && around.dcp > 1 {
+        return Ok(Some(Cow::Owned(format!(
+            "{backend} does not support combined PCP+DCP; use FLASHMLA_SPARSE, which gathers each \
+             DCP KV shard before running the rank-local PCP prefill queries"
+        ))));
+    }
     if selection.kv_cache_dtype == D::Fp8DsMla {
         return Ok(Some(Cow::Owned(format!(
             "{backend} SM10 does not support fp8_ds_mla kv-cache dtype"

@@ -20,7 +20,7 @@ impl fmt::Display for Repr<'_> {
              block_size={block_size}, use_mla={}, has_sink={}, use_sparse={}, use_mm_prefix={}, \
              use_per_head_quant_scales={}, attn_type=AttentionType.DECODER, \
              has_sliding_window={}, use_non_causal={}, use_batch_invariant=False, \
-             use_kv_connector=False, use_adaptive_verification=False, use_pcp=False",
+             use_kv_connector=False, use_adaptive_verification=False, use_pcp={}",
             selection.head_size,
             selection.dtype.as_str(),
             selection.kv_cache_dtype,
@@ -31,6 +31,7 @@ impl fmt::Display for Repr<'_> {
             python_bool(selection.use_per_head_quant_scales),
             python_bool(selection.has_sliding_window),
             python_bool(selection.use_non_causal),
+            python_bool(selection.use_pcp),
         )?;
         let use_dcp = python_bool(selection.use_dcp);
         match prints {

@@ -3,8 +3,8 @@
 //! which they are tried, as vLLM said on every compute capability.
 
 use super::{
-    AUTOMATIC, BY_BLOCK_STRIDE, DCP, Dtypes, FORCED_2, FORCED_4, MLA, MM_PREFIX, NON_CAUSAL,
-    Order, PER_HEAD_SCALES, Range, Row, SINKS, SLIDING_WINDOW, SPARSE, archs, floats,
+    AUTOMATIC, BY_BLOCK_STRIDE, DCP, Dtypes, FORCED_2, FORCED_4, MLA, MM_PREFIX, NON_CAUSAL, Order,
+    PER_HEAD_SCALES, Range, Row, SINKS, SLIDING_WINDOW, SPARSE, archs, floats,
 };
 use crate::backend::AttentionBackend as B;
 use crate::backend::kernel_block::KernelBlock::{Exact, MultipleOf};

@@ -120,6 +120,7 @@ pub(super) fn around(
         is_mm_prefix_model: false,
         model_head_size: 0,
         dcp: 1,
+        pcp: 1,
         forced_flash_attn,
         cache_dtype: CacheDtype::Auto,
     }
@@ -137,6 +138,8 @@ pub(super) fn selection() -> Selection {
         use_mm_prefix: false,
         use_per_head_quant_scales: false,
         has_sliding_window: false,
+        use_non_causal: false,
         use_dcp: false,
+        use_pcp: false,
     }
 }

@@ -76,7 +76,9 @@ impl Question<'_> {
             has_sink: self.holds("has_sink"),
             use_sparse: self.holds("use_sparse"),
             use_mm_prefix: self.holds("use_mm_prefix"),
+            use_non_causal: false,
             use_dcp: self.number("dcp") > 1,
+            use_pcp: false,
             ..super::selection()
         }
     }
@@ -103,6 +105,7 @@ impl Question<'_> {
             is_mm_prefix_model: self.holds("use_mm_prefix"),
             model_head_size: self.number("head_size"),
             dcp: self.number("dcp"),
+            pcp: 1,
             cache_dtype: self
                 .value("kv_cache_dtype")
                 .as_str()

@@ -4,7 +4,7 @@
 use super::backends::Chosen;
 use super::{Context, SPECS, rows};
 use crate::backend::AttentionBackend;
-use crate::backend::block_size;
+use crate::backend::block_size::{self, DEFAULT_BLOCK_SIZE};
 use crate::backend::kernel_block::{Asking, smallest};
 use crate::backend::layer::LayerBackend;
 use crate::backend::select::Surroundings;
@@ -48,6 +48,9 @@ pub(super) fn block_size(
         .copied()
         .filter(|backend| !backend.is_ssm())
         .collect();
+    if asking.is_empty() {
+        return without_attention(context);
+    }
     let before = match context.config.block_size {
         Some(tokens) => tokens,
         None if context.profile.block_suits_all => block_size::common_block_size(&asking, around)?,
@@ -80,6 +83,22 @@ pub(super) fn block_size(
         block_size::check_aligned(&asking, block.tokens, around)?;
     }
     Ok(block)
+}
+
+/// A stage without attention: nothing is asked and nothing aligned.
+fn without_attention(context: &Context) -> Result<Block, Box<Refusal>> {
+    if context.config.mamba_block_size.is_some() {
+        return Err(Refusal::not_modelled(
+            "mamba_block_size with a stage that has no attention is not modelled",
+        ));
+    }
+    let tokens = context.config.block_size.unwrap_or(DEFAULT_BLOCK_SIZE);
+    Ok(Block {
+        tokens,
+        window_page: None,
+        state_page: None,
+        state_tokens: state_block(context, tokens),
+    })
 }
 
 /// Tokens in a block of states before any alignment: with prefix caching they
@@ -146,8 +165,9 @@ fn for_states(
     let Some(first) = asking.first().copied() else {
         return Ok(());
     };
+    // the model's class is asked, whatever the stage has
     let linear = context
-        .decoder
+        .whole
         .layers
         .iter()
         .find_map(|layer| match layer.kind {
@@ -163,7 +183,16 @@ fn for_states(
     if context.common.use_mla {
         granule = granule.max(MLA_HYBRID_TOKENS);
     }
-    if context.config.enable_prefix_caching && context.profile.state_block_suits_prefill {
+    // prefill chunks are those of the layers that the stage has
+    let layers = &context.decoder.layers;
+    let has_states = layers.iter().any(|layer| match layer.kind {
+        LayerKind::Linear(_) => true,
+        LayerKind::Attention(_) | LayerKind::Mla { .. } => false,
+    });
+    if context.config.enable_prefix_caching
+        && context.profile.state_block_suits_prefill
+        && has_states
+    {
         let chunk = match linear.kernel {
             LinearKernel::Gdn => GDN_CHUNK_TOKENS,
             LinearKernel::Kda => KDA_CHUNK_TOKENS,

@@ -11,8 +11,9 @@ use crate::backend::select::{Selection, select};
 use crate::dtype::{CacheDtype, KvQuantMode};
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
-use crate::model::AutoCacheDtype;
 use crate::model::decoder::{Attention, DtypeHook, LayerKind, LinearKernel};
+use crate::model::{AutoCacheDtype, Decoder};
+use crate::release::PcpGraphs;
 use crate::resolution::Note;
 use crate::trace::Trace;
 
@@ -23,8 +24,6 @@ const SELECTOR_FILE: &str = "vllm/v1/attention/selector.py";
 pub(super) struct Chosen {
     /// Each layer's backend and cache dtype, in the decoder's order.
     pub layers: Vec<(LayerBackend, CacheDtype)>,
-    /// Whether an indexer's cache comes first.
-    pub has_indexer: bool,
     /// What is written back in the end.
     pub cache_dtype: CacheDtype,
     /// Whether a backend takes what it does not declare.
@@ -33,13 +32,13 @@ pub(super) struct Chosen {
 
 impl Chosen {
     /// The distinct backends, in the order of the layers.
-    pub fn distinct(&self) -> Vec<LayerBackend> {
+    pub fn distinct(&self, decoder: &Decoder) -> Vec<LayerBackend> {
         let indexer = LayerBackend::Fixed(FixedBackend::DeepseekV32Indexer);
         let mut distinct = Vec::new();
-        if self.has_indexer {
-            distinct.push(indexer);
-        }
-        for (backend, _) in &self.layers {
+        for (layer, (backend, _)) in decoder.layers.iter().zip(&self.layers) {
+            if layer.kind == (LayerKind::Mla { indexer: true }) && !distinct.contains(&indexer) {
+                distinct.push(indexer);
+            }
             if !distinct.contains(backend) {
                 distinct.push(*backend);
             }
@@ -56,7 +55,6 @@ pub(super) fn choose(
 ) -> Result<Chosen, Box<Refusal>> {
     let mut chosen = Chosen {
         layers: Vec::with_capacity(context.decoder.layers.len()),
-        has_indexer: context.decoder.index_topk.is_some(),
         cache_dtype: context.config.cache_dtype,
         concerns: false,
     };
@@ -210,11 +208,12 @@ impl Asked {
             use_mla: false,
             has_sink: attention.sinks && !chunked,
             use_sparse: false,
-            use_mm_prefix: context.common.mm_prefix,
+            use_mm_prefix: context.model().0.mm_prefix,
             use_per_head_quant_scales: false,
             has_sliding_window: attention.window.is_some(),
             use_non_causal: context.non_causal,
             use_dcp: context.config.decode_context_parallel_size > 1,
+            use_pcp: context.config.context.prefill_ranks > 1,
         };
         let backend = self.select(&selection, context, trace)?;
         if chunked && backend == AttentionBackend::Turboquant && dtype == CacheDtype::Auto {
@@ -250,6 +249,7 @@ impl Asked {
             has_sliding_window: false,
             use_non_causal: context.non_causal,
             use_dcp: context.config.decode_context_parallel_size > 1,
+            use_pcp: context.config.context.prefill_ranks > 1,
         };
         let backend = self.select(&selection, context, trace)?;
         let canonical = canonical(backend, dtype);
@@ -271,6 +271,14 @@ impl Asked {
                 "NotImplementedError",
                 "DCP for FlashMLA sparse requires an fp8_ds_mla kv-cache; the bf16 sparse path is \
                  not supported under DCP.",
+            ));
+        }
+        let shares = selection.use_pcp && selection.use_dcp;
+        if shares && !sparse && context.profile.context.graphs != PcpGraphs::Piecewise {
+            return Err(Refusal::raised(
+                Stage::Model,
+                "NotImplementedError",
+                "MLAAttention does not support PCP+DCP.",
             ));
         }
         if !sparse {

@@ -17,7 +17,10 @@ use crate::trace::Trace;
 
 /// What a drafter's class refuses when the runner makes it, before any layer.
 pub(crate) fn before_target(config: &EngineConfig) -> Result<(), Box<Refusal>> {
-    let refused = config.speculation.as_ref().and_then(|drafts| drafts.refused_first);
+    let refused = config
+        .speculation
+        .as_ref()
+        .and_then(|drafts| drafts.refused_first);
     refused.map_or(Ok(()), |text| Err(raise("ValueError", text)))
 }
 
@@ -28,17 +31,11 @@ fn raise(class: &'static str, text: impl Into<String>) -> Box<Refusal> {
 /// Targets that cannot hand intermediate states to a drafter.
 /// Mirrors `vllm/model_executor/models/interfaces.py` `supports_eagle3`.
 fn lacks_states(architecture: &str) -> bool {
-    matches!(
-        architecture,
-        "DeepseekV32ForCausalLM" | "GlmMoeDsaForCausalLM" | "DeciLMForCausalLM" | "MixtralForCausalLM"
-    )
+    matches!(architecture, "DeciLMForCausalLM" | "MixtralForCausalLM")
 }
 
 /// Whether the target hands over the states that the drafter reads.
-fn states(
-    architecture: &str,
-    speculation: &Speculation,
-) -> Result<(), Box<Refusal>> {
+fn states(architecture: &str, speculation: &Speculation) -> Result<(), Box<Refusal>> {
     if !speculation.wants_states || !lacks_states(architecture) {
         return Ok(());
     }
@@ -69,7 +66,12 @@ pub(super) fn choose<'a>(
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Option<Drafted<'a>>, Box<Refusal>> {
-    let Some(speculation) = &context.config.speculation else {
+    let Some(speculation) = context
+        .config
+        .speculation
+        .as_ref()
+        .filter(|_| context.drafts)
+    else {
         return Ok(None);
     };
     if speculation.runner == Runner::V2 {
@@ -94,7 +96,11 @@ pub(super) fn choose<'a>(
     if let DraftBackend::Own(backend) = speculation.backend {
         config.attention_backend = backend;
     }
-    let chosen = backends::choose(&of_drafter(drafter, &config, context, speculation), notes, trace)?;
+    let chosen = backends::choose(
+        &of_drafter(drafter, &config, context, speculation),
+        notes,
+        trace,
+    )?;
     let written_back = if own.is_some() {
         target.cache_dtype
     } else {
@@ -177,6 +183,11 @@ pub(crate) fn local_argmax(speculation: &Speculation) -> Result<(), Box<Refusal>
 }
 
 impl Drafted<'_> {
+    /// The distinct backends, in the order of the layers.
+    pub fn distinct(&self) -> Vec<LayerBackend> {
+        self.chosen.distinct(&self.drafter.decoder)
+    }
+
     /// Appends the drafter's layers to the target's, and to each new spec its backend.
     pub(super) fn add_layers(
         &self,

@@ -32,15 +32,20 @@ use crate::trace::Trace;
 use super::{LayerSpec, Layers};
 
 /// What every step below looks at.
+#[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub common: &'a Common,
     pub decoder: &'a Decoder,
+    /// The model whose stage `decoder` is, or the same.
+    pub whole: &'a Decoder,
     pub config: &'a EngineConfig,
     pub target: Target,
     pub capability: ComputeCapability,
     pub profile: &'a Profile,
     /// The target, where this is its drafter: backends still look at its config.
     pub drafts_for: Option<(&'a Common, &'a Decoder)>,
+    /// Whether the drafter is built here: with the last stage.
+    pub drafts: bool,
     /// Whether draft tokens look at each other.
     pub non_causal: bool,
 }
@@ -98,7 +103,7 @@ impl Context<'_> {
     }
 
     /// What vLLM calls the model: the target, for its drafter, too.
-    fn model(&self) -> (&Common, &Decoder) {
+    pub fn model(&self) -> (&Common, &Decoder) {
         self.drafts_for.unwrap_or((self.common, self.decoder))
     }
 
@@ -125,6 +130,7 @@ impl Context<'_> {
             is_mm_prefix_model: common.mm_prefix,
             model_head_size: common.head_size,
             dcp: self.config.decode_context_parallel_size,
+            pcp: self.config.context.prefill_ranks,
             forced_flash_attn: self.forced_flash_attn(),
             cache_dtype,
         }
@@ -198,14 +204,18 @@ pub(crate) struct Built {
     pub spec_backends: Vec<LayerBackend>,
 }
 
+/// What vLLM's model builds before its layers.
+pub(crate) fn before_layers(context: &Context) -> Result<(), Box<Refusal>> {
+    drafter::before_target(context.config)?;
+    weights::before_layers(context)
+}
+
 /// Builds the layers as vLLM's model does, and asks each for its spec.
 pub(crate) fn build(
     context: &Context,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Built, Box<Refusal>> {
-    drafter::before_target(context.config)?;
-    weights::before_layers(context)?;
     if let Some(LayerKind::Attention(first)) = context.decoder.layers.first().map(|l| l.kind) {
         ranks::check_heads(first, context.config.tensor_parallel_size)?;
     }
@@ -214,11 +224,11 @@ pub(crate) fn build(
     weights::mlp(context)?;
     let around = context.surroundings(chosen.cache_dtype);
     let drafted = drafter::choose(context, &chosen, notes, trace)?;
-    let mut distinct = chosen.distinct();
+    let mut distinct = chosen.distinct(context.decoder);
     let mut cache_dtype = chosen.cache_dtype;
     if let Some(drafted) = &drafted {
         cache_dtype = drafted.written_back;
-        for backend in drafted.chosen.distinct() {
+        for backend in drafted.distinct() {
             if !distinct.contains(&backend) {
                 distinct.push(backend);
             }

@@ -46,7 +46,10 @@ pub(crate) fn concerns(
     bytes_per_block: u64,
     notes: &mut Vec<Note>,
 ) -> Result<bool, Box<Refusal>> {
-    for (spec, backend) in layers.specs.iter().zip(backends) {
+    for (index, (spec, backend)) in layers.specs.iter().zip(backends).enumerate() {
+        if !layers.list.iter().any(|layer| layer.spec == index) {
+            continue;
+        }
         if spec.kind == SpecKind::Mamba {
             continue;
         }
