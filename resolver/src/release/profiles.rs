@@ -133,6 +133,7 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
 });
 
 pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
+    weights: weights::V0_31_0,
     backend_rules: &rules::V0_31_0,
     stride_rule: StrideRule::SparseRows,
     checks_aligned_block: false,

@@ -9,9 +9,10 @@ pub struct WeightRules {
     pub linear_attention: bool,
     /// DeepSeek V4's indexers have a norm of their keys (through 0.21).
     pub v4_norms_keys: bool,
-    /// On SM100, what the width and the hidden size of DeepSeek V4's fp4 experts are
-    /// padded to.
-    pub v4_sm100_tile: (u64, u64),
+    /// On SM100, what the width of mxfp4 experts is padded to.
+    pub mxfp4_sm100_width: u64,
+    /// On SM90, mxfp4 experts run on Humming's kernels (since 0.32); before, on Marlin's.
+    pub prefers_humming: bool,
     /// What DeepSeek V4's `DSpark` drafter has.
     pub v4_dspark: V4Dspark,
     /// Unquantised experts on SM100 are padded for FlashInfer's kernel before they
@@ -34,7 +35,8 @@ pub(super) const V0_33_0: WeightRules = WeightRules {
     families: true,
     linear_attention: true,
     v4_norms_keys: false,
-    v4_sm100_tile: (128, 128),
+    mxfp4_sm100_width: 128,
+    prefers_humming: true,
     v4_dspark: V4Dspark {
         projects_context: true,
         is_confident: true,
@@ -48,12 +50,17 @@ pub(super) const V0_32_0: WeightRules = WeightRules {
     ..V0_33_0
 };
 
+pub(super) const V0_31_0: WeightRules = WeightRules {
+    prefers_humming: false,
+    ..V0_32_0
+};
+
 pub(super) const V0_30_0: WeightRules = WeightRules {
     v4_dspark: V4Dspark {
         projects_context: false,
         ..V0_33_0.v4_dspark
     },
-    ..V0_32_0
+    ..V0_31_0
 };
 
 pub(super) const V0_27_1: WeightRules = WeightRules {
@@ -64,9 +71,8 @@ pub(super) const V0_27_1: WeightRules = WeightRules {
     ..V0_30_0
 };
 
-/// Experts are padded for other kernels of FlashInfer's.
 pub(super) const V0_26_0: WeightRules = WeightRules {
-    v4_sm100_tile: (256, 256),
+    mxfp4_sm100_width: 256,
     v4_dspark: V4Dspark {
         whole_markov: false,
         ..V0_27_1.v4_dspark

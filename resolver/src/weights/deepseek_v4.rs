@@ -4,7 +4,6 @@
 use super::linear::{Experts, Quant};
 use super::sheet::{Part, Sheet, product};
 use super::{Rank, Uncounted, VOCAB_PADDING, not_modelled, rope};
-use crate::gpu::Arch;
 use crate::model::DeepseekV4;
 use crate::model::deepseek_v4::Compression;
 use crate::model::parameters::Size;
@@ -260,11 +259,7 @@ impl<'a> Layer<'a> {
         } else if rank.quant(Module::Experts)? == Quant::Nvfp4 {
             (Quant::Nvfp4, slice, self.hidden)
         } else {
-            // `fused_moe/oracle/mxfp4.py` `mxfp4_round_up_hidden_size_and_intermediate_size`
-            let (width, hidden) = match rank.arch {
-                Arch::Sm90 | Arch::Sm120 => (128, 256),
-                Arch::Sm100 => rank.profile.weights.v4_sm100_tile,
-            };
+            let (width, hidden) = rank.mxfp4_tile();
             (
                 Quant::Mxfp4,
                 round_up(slice, width)?,

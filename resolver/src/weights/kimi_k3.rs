@@ -15,9 +15,8 @@ use crate::units::round_up;
 /// FlashInfer's too. `kda.py` `is_fused_kda_decode_supported`
 const FUSED_HEADS: [u64; 4] = [12, 24, 48, 96];
 const FLASHINFER_HEADS: u64 = 32;
-/// `mxfp4_round_up_hidden_size_and_intermediate_size`, of Marlin's kernels, which
-/// also suits the others.
-const TILE: (u64, u64) = (128, 256);
+/// A slice of an expert is at least so wide. `min_moe_intermediate_per_partition`
+const LEAST_SLICE: u64 = 256;
 
 pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
     let mut sheet = Sheet::new(rank.element);
@@ -121,6 +120,12 @@ fn experts(rank: &Rank, sheet: &mut Sheet, times: u64) -> Result<(), Uncounted> 
     if quant != Quant::Mxfp4 {
         return not_modelled("Kimi K3 without mxfp4");
     }
+    let padded = if rank.ranks > 1 && rank.spread == 1 && width / rank.ranks < LEAST_SLICE {
+        LEAST_SLICE * rank.ranks
+    } else {
+        width
+    };
+    let tile = rank.mxfp4_tile();
     rank.routed(
         times,
         sheet,
@@ -128,8 +133,8 @@ fn experts(rank: &Rank, sheet: &mut Sheet, times: u64) -> Result<(), Uncounted> 
         Experts {
             held: experts,
             shards: 2,
-            hidden: round_up(inner, TILE.1)?,
-            width: round_up(width / rank.slices, TILE.0)?,
+            hidden: round_up(inner, tile.1)?,
+            width: round_up(padded / rank.slices, tile.0)?,
             bias: false,
         },
     );

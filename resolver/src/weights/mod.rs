@@ -303,6 +303,19 @@ impl<'a> Rank<'a> {
         }
     }
 
+    /// What mxfp4 experts' width and hidden size are padded to, for Humming's kernels,
+    /// FlashInfer's or Marlin's.
+    /// `vllm/model_executor/layers/fused_moe/oracle/mxfp4.py`
+    /// `mxfp4_round_up_hidden_size_and_intermediate_size`
+    fn mxfp4_tile(&self) -> (u64, u64) {
+        let rules = &self.profile.weights;
+        match self.arch {
+            Arch::Sm90 if rules.prefers_humming => (64, 1),
+            Arch::Sm90 | Arch::Sm120 => (128, 256),
+            Arch::Sm100 => (rules.mxfp4_sm100_width, 256),
+        }
+    }
+
     /// Unquantised experts on SM100 are padded for FlashInfer's kernel, if it takes
     /// their activation. `vllm/model_executor/layers/fused_moe/oracle/unquantized.py`
     /// `unquantized_round_up_hidden_size_and_intermediate_size`
