@@ -3,6 +3,7 @@
 mod deepseek_v4;
 mod rows;
 mod stages;
+mod weights;
 
 use deepseek_v4::deepseek_v4;
 use rows::layer_rows;
@@ -14,7 +15,6 @@ use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
 use crate::layout::{self, KvCacheLayout};
 use crate::model::decoder::{DecoderLayer, LayerKind, LinearKernel, WindowSource};
-use crate::model::draft::Draft;
 use crate::model::{Common, Decoder, Kind, Model, ModelError};
 use crate::plan::{self, LayerRange, Plan};
 use crate::release::{InFlight, MambaMode};
@@ -24,7 +24,7 @@ use crate::spec;
 use crate::spec::decoder::{Built, Context};
 use crate::speculation::Method;
 use crate::trace::Trace;
-use crate::weights::{self, WeightBytes};
+use crate::weights::{Rank, WeightBytes};
 use crate::{advice, notes};
 
 /// What vLLM would do with the KV cache, and why.
@@ -212,14 +212,8 @@ fn decoder(
         checks.cache_dtype = first.cache_dtype;
     }
     let mut resolution = plan(request, config, (built, &ranges), &checks, notes, trace)?;
-    let rank = weights::Rank::of(request, common, config, profile, arch);
-    resolution.weights = WeightBytes::of(weights::of_decoder(&rank, decoder), trace);
-    if let Some(speculation) = &config.speculation
-        && let Some(Draft::Decoder(drafter)) = &speculation.draft
-    {
-        let sheet = weights::of_drafter(&rank, drafter, speculation.method);
-        resolution.weights.add_draft(sheet, trace);
-    }
+    let rank = Rank::of(request, common, config, profile, arch);
+    resolution.weights = weights::decoder(&rank, decoder, config.speculation.as_ref(), trace);
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)
 }

@@ -32,7 +32,7 @@ const ANSWER: &[&str] = &[
     "printed_concurrency",
 ];
 /// Compared where the answer has them.
-const OPTIONAL: &[&str] = &["parameter_bytes"];
+const OPTIONAL: &[&str] = &["parameter_bytes", "parameter_count"];
 const REFUSAL: &[&str] = &["error_type", "error", "stage"];
 const ROWS: &[(&str, &[&str])] = &[
     (
@@ -245,6 +245,14 @@ pub fn differences(want: &Value, got: &Value) -> Vec<String> {
         .filter(|name| got.get(name).is_some())
         .collect();
     out.extend(differing(&optional, want, got));
+    // the drafter's own weights, where both count them
+    if let (Some(want), Some(got)) = (
+        want["speculative"]["parameter_bytes"].as_u64(),
+        got["draft_parameter_bytes"].as_u64(),
+    ) && want != got
+    {
+        out.push(format!("draft_parameter_bytes: want {want} got {got}"));
+    }
     for (name, value) in derived(want) {
         if got[name].as_u64() != Some(value) {
             out.push(format!("{name}: want {value} got {}", short(&got[name])));

@@ -2,13 +2,12 @@
 
 mod draft;
 
-use super::{plan, stages};
+use super::{plan, stages, weights};
 use crate::backend::block_size::aligned_is_not_supported;
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
 use crate::backend::layouts::DEFAULT_PREFERENCE;
 use crate::config::EngineConfig;
 use crate::context_parallel::{Checks, Family};
-use crate::dtype::TorchDtype;
 use crate::error::{Outcome, Refusal, Stage};
 use crate::flag::Flag;
 use crate::gpu::Arch;
@@ -23,8 +22,9 @@ use crate::spec::decoder::{self as drafter, Built};
 use crate::spec::deepseek_v4 as dsv4_spec;
 use crate::trace::Trace;
 use crate::units::mul;
-use crate::weights::{self, WeightBytes};
+use crate::weights::Rank;
 
+#[allow(clippy::too_many_lines)] // the pipeline, in its order
 pub(super) fn deepseek_v4(
     request: &Request,
     common: &Common,
@@ -130,21 +130,14 @@ pub(super) fn deepseek_v4(
     if notes::odd_turns(config, notes) {
         resolution.outcome = Outcome::Unverified;
     }
-    let rank = weights::Rank::of(request, common, config, profile, arch);
-    let built = |implementation, rows| {
-        let heads = dsv4_backend::padded_heads(config, model, implementation, profile)?;
-        let plain_fp8 = rows == TorchDtype::Float8E4m3fn;
-        Ok::<_, Box<Refusal>>(weights::v4_attention(implementation, heads, plain_fp8))
-    };
-    let attention = built(implementation, resolved.rows)?;
-    resolution.weights = WeightBytes::of(weights::of_deepseek_v4(&rank, model, &attention), trace);
-    if let (Some(drafted), Some(speculation)) = (&drafted, &config.speculation) {
-        let attention = built(drafted.implementation, drafted.resolved.rows)?;
-        let count = u64::from(drafted.count);
-        let fills_blocks = speculation.method.fills_blocks();
-        let sheet = weights::of_v4_draft(&rank, model, count, &attention, fills_blocks);
-        resolution.weights.add_draft(sheet, trace);
-    }
+    resolution.weights = weights::deepseek_v4(
+        &Rank::of(request, common, config, profile, arch),
+        model,
+        config,
+        (implementation, resolved.rows),
+        drafted.map(|drafted| drafted.weights()),
+        trace,
+    )?;
     if notes::on_deepseek_v4(config, implementation, block_size, profile, notes) {
         resolution.outcome = Outcome::Unverified;
     }

@@ -59,13 +59,13 @@ impl Sheet {
         let elements = product(&[times, outputs, layer.inputs]);
         let matrices = layer.outputs.len() as u64;
         match quant {
-            Quant::Plain => self.own(part, elements),
+            // the last two are experts' alone, as `Rank::quant` has it
+            Quant::Plain | Quant::Mxfp4 | Quant::Packed4(_) => self.own(part, elements),
             Quant::Fp8Block(block, scale) => {
                 self.of(part, elements, 1);
                 let blocks = [outputs.div_ceil(block.n), layer.inputs.div_ceil(block.k)];
                 self.of(part, product(&[times, blocks[0], blocks[1]]), scale);
             }
-            Quant::Mxfp4 | Quant::Packed4(_) => self.own(part, elements),
             Quant::Fp8Tensor => {
                 self.of(part, elements, 1);
                 self.float(part, product(&[times, 2, matrices]));

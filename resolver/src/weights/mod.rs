@@ -260,17 +260,31 @@ impl<'a> Rank<'a> {
         if self.plain {
             return Ok(Quant::Plain);
         }
-        Ok(match &self.parameters().scheme {
+        let kept = match &self.parameters().scheme {
             Scheme::Other(name) => return not_modelled(format!("quantisation: {name}")),
-            Scheme::Known { kept, .. } => match kept[module as usize] {
-                Kept::Plain => Quant::Plain,
-                Kept::Fp8Block(block) => Quant::Fp8Block(block, 4),
-                Kept::Fp8Tensor => Quant::Fp8Tensor,
-                Kept::Mxfp4 => Quant::Mxfp4,
-                Kept::Nvfp4 => Quant::Nvfp4,
-                Kept::Nvfp4Weights => Quant::Nvfp4Weights,
-                Kept::Packed4(group) => Quant::Packed4(group),
-            },
+            Scheme::Known { kept, .. } => kept[module as usize],
+        };
+        // what no checkpoint in the vectors has
+        let odd = match module {
+            Module::Experts => kept == Kept::Fp8Tensor,
+            Module::Attention | Module::Linear => {
+                !matches!(kept, Kept::Plain | Kept::Fp8Block(_) | Kept::Fp8Tensor)
+            }
+            Module::Dense | Module::Shared | Module::Head => {
+                matches!(kept, Kept::Mxfp4 | Kept::Packed4(_))
+            }
+        };
+        if odd {
+            return not_modelled("this kind of quantised layer");
+        }
+        Ok(match kept {
+            Kept::Plain => Quant::Plain,
+            Kept::Fp8Block(block) => Quant::Fp8Block(block, 4),
+            Kept::Fp8Tensor => Quant::Fp8Tensor,
+            Kept::Mxfp4 => Quant::Mxfp4,
+            Kept::Nvfp4 => Quant::Nvfp4,
+            Kept::Nvfp4Weights => Quant::Nvfp4Weights,
+            Kept::Packed4(group) => Quant::Packed4(group),
         })
     }
 

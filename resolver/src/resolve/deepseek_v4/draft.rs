@@ -2,6 +2,7 @@
 
 use crate::backend::deepseek_v4::{self as backend, Implementation};
 use crate::config::EngineConfig;
+use crate::dtype::TorchDtype;
 use crate::error::{Refusal, Stage};
 use crate::gpu::{Arch, ComputeCapability};
 use crate::model::DeepseekV4;
@@ -30,6 +31,13 @@ pub(super) struct Drafted {
     pub first: u32,
     /// Its layers.
     pub count: u32,
+}
+
+impl Drafted {
+    /// What their weights follow from: the attention, its rows, and how many layers.
+    pub(super) fn weights(&self) -> (Implementation, TorchDtype, u64) {
+        (self.implementation, self.resolved.rows, u64::from(self.count))
+    }
 }
 
 /// Mirrors `vllm/models/deepseek_v4/nvidia/mtp.py` and `dspark.py`, whose layers
