@@ -161,6 +161,7 @@ pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
 });
 
 pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
+    weights: weights::V0_29_0,
     backend_rules: &rules::V0_29_0,
     trips_over_unnamed_text: true,
     instead_of_nvfp4: Some("'fp8' or 'auto'"),

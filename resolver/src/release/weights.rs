@@ -16,8 +16,10 @@ pub struct WeightRules {
     /// What DeepSeek V4's `DSpark` drafter has.
     pub v4_dspark: V4Dspark,
     /// Unquantised experts on SM100 are padded for FlashInfer's kernel before they
-    /// are loaded.
+    /// are loaded (since 0.31).
     pub pads_plain_experts: bool,
+    /// Experts of four bits keep the order of their inputs, twice (through 0.29).
+    pub packed_keep_order: bool,
 }
 
 /// Weights of DeepSeek V4's `DSpark` drafter.
@@ -43,6 +45,7 @@ pub(super) const V0_33_0: WeightRules = WeightRules {
         whole_markov: true,
     },
     pads_plain_experts: true,
+    packed_keep_order: false,
 };
 
 pub(super) const V0_32_0: WeightRules = WeightRules {
@@ -56,6 +59,7 @@ pub(super) const V0_31_0: WeightRules = WeightRules {
 };
 
 pub(super) const V0_30_0: WeightRules = WeightRules {
+    pads_plain_experts: false,
     v4_dspark: V4Dspark {
         projects_context: false,
         ..V0_33_0.v4_dspark
@@ -63,12 +67,17 @@ pub(super) const V0_30_0: WeightRules = WeightRules {
     ..V0_31_0
 };
 
+pub(super) const V0_29_0: WeightRules = WeightRules {
+    packed_keep_order: true,
+    ..V0_30_0
+};
+
 pub(super) const V0_27_1: WeightRules = WeightRules {
     v4_dspark: V4Dspark {
         is_confident: false,
         ..V0_30_0.v4_dspark
     },
-    ..V0_30_0
+    ..V0_29_0
 };
 
 pub(super) const V0_26_0: WeightRules = WeightRules {

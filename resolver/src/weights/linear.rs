@@ -24,7 +24,7 @@ pub(super) enum Quant {
     /// fp8, with a scale to each merged matrix and one to what goes into it.
     Fp8Tensor,
     /// Four bits in words of 32, with a scale of the model's dtype to so many.
-    /// `compressed_tensors_moe_wna16_marlin.py` `create_weights`
+    /// `compressed_tensors_moe_wna16.py` `create_weights`
     Packed4(u64),
 }
 

@@ -247,6 +247,10 @@ impl<'a> Rank<'a> {
             sheet.of(Part::Experts, product(&[times, experts.held]), 4);
         }
         let held = experts.held.div_ceil(self.spread);
+        if matches!(quant, Quant::Packed4(_)) && self.profile.weights.packed_keep_order {
+            let inputs = experts.hidden.saturating_add(experts.width);
+            sheet.of(Part::Experts, product(&[times, held, 2, inputs]), 4);
+        }
         sheet.experts(times, quant, Experts { held, ..experts });
     }
 
