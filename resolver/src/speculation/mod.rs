@@ -1,9 +1,12 @@
 //! Draft models: what `--speculative-config` asks for, and what vLLM makes of it.
 //! Mirrors `vllm/config/speculative.py`.
 
+mod drafted;
 mod fields;
+mod finish;
 mod settle;
 mod synthetic;
+mod verify;
 
 use std::fmt;
 
