@@ -5,6 +5,7 @@ use kv_resolver::{Arch, Flag, Release};
 use leptos::prelude::*;
 
 use super::context_length::ContextLength;
+use super::drafting::Drafting;
 use super::field::{Choices, SelectField, TextField};
 use super::model_field::ModelField;
 use super::more_flags::MoreFlags;
@@ -74,6 +75,7 @@ pub fn Controls() -> impl IntoView {
                 value=state.entered(|input| input.pool_gib.clone())
                 on_text=Box::new(move |text| state.change(|input| input.pool_gib = text))
             />
+            <Drafting />
             <MoreFlags />
         </section>
     }

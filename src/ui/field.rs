@@ -88,6 +88,43 @@ pub fn TextField(
     }
 }
 
+/// A pasted config.json.
+#[component]
+pub fn PasteField(
+    /// Which.
+    field: Field,
+    /// Its name.
+    label: &'static str,
+    /// What one looks like.
+    placeholder: &'static str,
+    /// Its text.
+    value: Signal<String>,
+    /// Takes what is typed.
+    on_text: OnText,
+    /// What else there is to say.
+    notice: Signal<String>,
+) -> impl IntoView {
+    let id = field.id();
+    view! {
+        <label for=id.clone()>{label}</label>
+        <textarea
+            id=id
+            rows="7"
+            spellcheck="false"
+            autocomplete="off"
+            placeholder=placeholder
+            prop:value=value
+            aria-describedby=error_id(field)
+            aria-invalid=is_invalid(field)
+            on:input=move |event| on_text(event_target_value(&event))
+        ></textarea>
+        <FieldError field />
+        <div role="status" class="hint">
+            {notice}
+        </div>
+    }
+}
+
 /// What a select offers, as markup.
 pub struct Choices(String);
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leptos::prelude::*;
 
-use super::field::{FieldError, error_id, is_invalid};
+use super::field::PasteField;
 use super::model_search::ModelSearch;
 use super::recognised::Recognised;
 use crate::catalog::Shelf;
@@ -66,7 +66,6 @@ pub fn ModelField() -> impl IntoView {
 #[component]
 fn PastedConfig() -> impl IntoView {
     let state = state();
-    let id = Field::Config.id();
     let notice = state.shown(|page| {
         if page.address.config_left_out {
             "It is too long for the address: a link to this page will not carry it."
@@ -76,25 +75,16 @@ fn PastedConfig() -> impl IntoView {
         .to_owned()
     });
     view! {
-        <label for=id.clone()>"Its config.json"</label>
-        <textarea
-            id=id
-            rows="7"
-            spellcheck="false"
-            autocomplete="off"
+        <PasteField
+            field=Field::Config
+            label="Its config.json"
             placeholder="{\n  \"architectures\": [\"DeepseekV4ForCausalLM\"],\n  …\n}"
-            prop:value=state.entered(|input| input.pasted.to_string())
-            aria-describedby=error_id(Field::Config)
-            aria-invalid=is_invalid(Field::Config)
-            on:input=move |event| {
-                let text = event_target_value(&event);
+            value=state.entered(|input| input.pasted.to_string())
+            on_text=Box::new(move |text| {
                 state.file_problem.set(String::new());
                 state.change(|input| input.pasted = Arc::from(text));
-            }
-        ></textarea>
-        <FieldError field=Field::Config />
-        <div role="status" class="hint">
-            {notice}
-        </div>
+            })
+            notice
+        />
     }
 }
