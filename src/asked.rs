@@ -82,11 +82,7 @@ pub fn named_config(text: &str, serve_as: &str) -> Result<ModelConfig, String> {
             value.type_name()
         ));
     }
-    Ok(ModelConfig::new(
-        "the pasted model",
-        serve_as,
-        value,
-    ))
+    Ok(ModelConfig::new("the pasted model", serve_as, value))
 }
 
 /// Reads a flag's text; `None` if it is not passed.

@@ -89,8 +89,17 @@ fn draft_config(
     shelf: &Shelf,
     last: Option<&Arc<ReadConfig>>,
 ) -> Option<Arc<ReadConfig>> {
-    let name: String = drafting.model.trim().chars().filter(|c| !c.is_control()).collect();
-    let serve_as = if name.is_empty() { "./the-drafter" } else { &name };
+    let name: String = drafting
+        .model
+        .trim()
+        .chars()
+        .filter(|c| !c.is_control())
+        .collect();
+    let serve_as = if name.is_empty() {
+        "./the-drafter"
+    } else {
+        &name
+    };
     let is_given = !name.is_empty() || !drafting.pasted.trim().is_empty();
     if !drafting.method.is_some_and(Method::takes_model) || !is_given {
         return None;

@@ -122,9 +122,13 @@ fn facts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
          <div><dt>In flight</dt><dd>{} <small>{} × max_num_batched_tokens {}</small></dd></div>",
         &[
             // before 0.29 a block has no layout by name
-            resolution.kv_cache_layout.map_or("—", |layout| layout.as_str()),
+            resolution
+                .kv_cache_layout
+                .map_or("—", |layout| layout.as_str()),
             &text::tokens(resolution.reserved_in_flight_tokens),
-            &text::number(resolution.reserved_in_flight_tokens / resolution.max_num_batched_tokens.max(1)),
+            &text::number(
+                resolution.reserved_in_flight_tokens / resolution.max_num_batched_tokens.max(1),
+            ),
             &text::number(resolution.max_num_batched_tokens),
         ],
     );
@@ -150,7 +154,10 @@ fn drafting(html: &mut Markup, drafter: &Drafter, resolution: &Resolution) {
         );
     }
     if let Some(cost) = &drafter.cost {
-        let (marginal, fixed) = (&cost.marginal_bytes_per_token, &cost.fixed_bytes_per_request);
+        let (marginal, fixed) = (
+            &cost.marginal_bytes_per_token,
+            &cost.fixed_bytes_per_request,
+        );
         if cost.is_nothing() {
             html.text(" · costs nothing: no byte more a token or a request");
         } else {

@@ -7,7 +7,7 @@ use web_sys::{DataTransfer, DragEvent, Element};
 use crate::state::{State, state};
 
 /// Where a drafter's config.json is dropped.
-const DRAFTER: &str = "#field-draft, .paste:has(#field-draft)";
+const DRAFTER: &str = ".paste:has(#field-draft)";
 
 /// Shows that files would be taken, while some are held over the page.
 #[component]
@@ -42,9 +42,8 @@ pub fn on_drag(state: State, event: &DragEvent) {
             hide(true);
             if let Some(files) = held.files() {
                 let target = event.target().and_then(|target| target.dyn_into().ok());
-                let on_drafter = target.is_some_and(|target: Element| {
-                    matches!(target.closest(DRAFTER), Ok(Some(_)))
-                });
+                let on_drafter = target
+                    .is_some_and(|target: Element| matches!(target.closest(DRAFTER), Ok(Some(_))));
                 state.read_files(&files, on_drafter);
             }
         }

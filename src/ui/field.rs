@@ -103,24 +103,28 @@ pub fn PasteField(
     on_text: OnText,
     /// What else there is to say.
     notice: Signal<String>,
+    /// Whether it is not needed now.
+    is_hidden: Signal<bool>,
 ) -> impl IntoView {
     let id = field.id();
     view! {
-        <label for=id.clone()>{label}</label>
-        <textarea
-            id=id
-            rows="7"
-            spellcheck="false"
-            autocomplete="off"
-            placeholder=placeholder
-            prop:value=value
-            aria-describedby=error_id(field)
-            aria-invalid=is_invalid(field)
-            on:input=move |event| on_text(event_target_value(&event))
-        ></textarea>
-        <FieldError field />
-        <div role="status" class="hint">
-            {notice}
+        <div class="paste" hidden=is_hidden>
+            <label for=id.clone()>{label}</label>
+            <textarea
+                id=id
+                rows="7"
+                spellcheck="false"
+                autocomplete="off"
+                placeholder=placeholder
+                prop:value=value
+                aria-describedby=error_id(field)
+                aria-invalid=is_invalid(field)
+                on:input=move |event| on_text(event_target_value(&event))
+            ></textarea>
+            <FieldError field />
+            <div role="status" class="hint">
+                {notice}
+            </div>
         </div>
     }
 }

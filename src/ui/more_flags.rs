@@ -1,6 +1,7 @@
 //! Every other modelled flag, and the environment variables.
 
 use kv_resolver::{Flag, FlagKind, Resolution, Usage};
+use leptos::either::Either;
 use leptos::prelude::*;
 
 use super::field::{CheckField, Choices, SelectField, TextField};
@@ -21,12 +22,12 @@ pub fn MoreFlags() -> impl IntoView {
     let starts_open = state.input.with_untracked(count_set) > 0;
     let fields: Vec<_> = more_flags()
         .map(|flag| match flag.kind() {
-            FlagKind::Bool => bool_field(state, flag).into_any(),
+            FlagKind::Bool => Either::Left(bool_field(state, flag)),
             FlagKind::Text
             | FlagKind::Integer
             | FlagKind::HumanInteger
             | FlagKind::Float
-            | FlagKind::List => flag_field(state, flag).into_any(),
+            | FlagKind::List => Either::Right(flag_field(state, flag)),
         })
         .collect();
     let backends = state.entered(|input| {

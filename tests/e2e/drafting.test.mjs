@@ -13,7 +13,7 @@ const SMALL = await readFile(new URL('../models/Qwen--Qwen3-0.6B.json', import.m
 
 /** The drafter's fields. */
 function fields(page) {
-  const group = page.locator('#drafting');
+  const group = page.locator('details', { hasText: SUMMARY });
   return {
     method: group.getByLabel('method', { exact: true }),
     tokens: group.getByLabel('num_speculative_tokens'),

@@ -33,13 +33,13 @@ const STATES = {
 /** What else a person brings it to, in a few steps. */
 const STEPS = {
   list: async (page) => {
-    await page.getByRole('combobox', { name: 'Model' }).click();
+    await page.getByRole('combobox', { name: 'Model', exact: true }).click();
   },
   searched: async (page) => {
-    await page.getByRole('combobox', { name: 'Model' }).fill('nvfp4 glm');
+    await page.getByRole('combobox', { name: 'Model', exact: true }).fill('nvfp4 glm');
   },
   'nothing-found': async (page) => {
-    await page.getByRole('combobox', { name: 'Model' }).fill('no such model');
+    await page.getByRole('combobox', { name: 'Model', exact: true }).fill('no such model');
   },
   'held-over': async (page) => {
     const held = await page.evaluateHandle(() => {

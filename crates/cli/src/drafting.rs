@@ -136,11 +136,16 @@ pub fn set(matches: &ArgMatches, args: &mut EngineArgs) -> Result<(), String> {
             continue;
         };
         let value = match name {
-            SPECULATIVE_CONFIG => serde_json::from_str(text)
-                .map_err(|error| format!("{OPTION}: not JSON: {error}; expected such as {EXAMPLE}"))?,
+            SPECULATIVE_CONFIG => serde_json::from_str(text).map_err(|error| {
+                format!("{OPTION}: not JSON: {error}; expected such as {EXAMPLE}")
+            })?,
             TOKENS => match text.trim().parse() {
                 Ok(number) => Value::Integer(number),
-                Err(_) => return Err(format!("--spec-tokens: expected a whole number, got {text:?}")),
+                Err(_) => {
+                    return Err(format!(
+                        "--spec-tokens: expected a whole number, got {text:?}"
+                    ));
+                }
             },
             _ => Value::String(text.clone()),
         };
@@ -157,7 +162,10 @@ mod tests {
     fn joined(given: &str) -> Vec<String> {
         let words = given.split_whitespace().map(OsString::from);
         let joined = join_dotted(words.collect());
-        joined.into_iter().map(|word| word.into_string().unwrap()).collect()
+        joined
+            .into_iter()
+            .map(|word| word.into_string().unwrap())
+            .collect()
     }
 
     #[test]
@@ -193,6 +201,9 @@ mod tests {
             joined("-sc.model 0.5x").last().unwrap(),
             r#"{"model":"0.5x"}"#
         );
-        assert_eq!(joined("--speculative-config.method"), ["--speculative-config.method"]);
+        assert_eq!(
+            joined("--speculative-config.method"),
+            ["--speculative-config.method"]
+        );
     }
 }

@@ -148,7 +148,11 @@ fn stages(out: &mut String, r: &Resolution) {
 /// The drafter, and what it costs.
 fn drafting(drafter: &Drafter, r: &Resolution) -> Vec<(&'static str, String)> {
     let counted = |count: u64, noun: &str| {
-        format!("{} {noun}{}", thousands(count), if count == 1 { "" } else { "s" })
+        format!(
+            "{} {noun}{}",
+            thousands(count),
+            if count == 1 { "" } else { "s" }
+        )
     };
     let drafts = r.layers.iter().filter(|layer| layer.is_draft);
     let layers: Vec<String> = drafts
@@ -160,7 +164,10 @@ fn drafting(drafter: &Drafter, r: &Resolution) -> Vec<(&'static str, String)> {
         rows.push(("its layers", layers.join(", ")));
     }
     if let Some(cost) = &drafter.cost {
-        let (marginal, fixed) = (&cost.marginal_bytes_per_token, &cost.fixed_bytes_per_request);
+        let (marginal, fixed) = (
+            &cost.marginal_bytes_per_token,
+            &cost.fixed_bytes_per_request,
+        );
         let costs = if cost.is_nothing() {
             "nothing: no byte more a token or a request".to_owned()
         } else {
@@ -174,7 +181,10 @@ fn drafting(drafter: &Drafter, r: &Resolution) -> Vec<(&'static str, String)> {
         };
         rows.push(("it costs", costs));
         if let Some([without, with]) = cost.requests.as_ref().filter(|[a, b]| a != b) {
-            rows.push(("", format!("{without} requests fit without it, {with} with it")));
+            rows.push((
+                "",
+                format!("{without} requests fit without it, {with} with it"),
+            ));
         }
     }
     rows

@@ -75,11 +75,9 @@ pub fn request(
 /// which may not need one.
 fn draft_config(args: &EngineArgs) -> Result<Option<Value>, String> {
     match args.draft_model() {
-        Some(model) if find_model(model).is_some() || Path::new(model).exists() => {
-            config(model)
-                .map(Some)
-                .map_err(|error| format!("the drafter: {error}"))
-        }
+        Some(model) if find_model(model).is_some() || Path::new(model).exists() => config(model)
+            .map(Some)
+            .map_err(|error| format!("the drafter: {error}")),
         Some(_) | None => Ok(None),
     }
 }
@@ -310,7 +308,11 @@ mod tests {
             );
         }
         fs::write(&file, "{").unwrap();
-        assert!(of(folder.to_str().unwrap()).unwrap_err().starts_with("the drafter: "));
+        assert!(
+            of(folder.to_str().unwrap())
+                .unwrap_err()
+                .starts_with("the drafter: ")
+        );
         fs::remove_dir_all(&folder).unwrap();
         // a name that leads nowhere is left to the rules
         assert_eq!(of("no/such").unwrap().1.draft_config, None);
@@ -321,12 +323,19 @@ mod tests {
         for (given, part) in [
             ("-sc mtp", "--speculative-config: not JSON: "),
             ("-sc '{\"method\": }'", "--speculative-config: not JSON: "),
-            ("--spec-tokens three", "--spec-tokens: expected a whole number"),
+            (
+                "--spec-tokens three",
+                "--spec-tokens: expected a whole number",
+            ),
         ] {
             let error = asked(&format!("{R1} {given}")).unwrap_err();
             assert!(error.starts_with(part) && !error.contains('\n'), "{error}");
         }
-        assert!(asked(&format!("{R1} -sc")).unwrap_err().contains("--speculative-config"));
+        assert!(
+            asked(&format!("{R1} -sc"))
+                .unwrap_err()
+                .contains("--speculative-config")
+        );
     }
 
     #[test]
