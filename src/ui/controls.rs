@@ -22,7 +22,8 @@ const TENSOR_PARALLEL_SIZES: &str = "<option value=\"1\"><option value=\"2\"><op
 pub fn Controls() -> impl IntoView {
     let state = state();
     let tensor_parallel = Flag::TensorParallelSize;
-    let releases = Choices::new(Release::ALL.map(|release| (release.version(), release.version())));
+    let releases =
+        Choices::new(&Release::ALL.map(|release| (release.version(), release.version())));
     view! {
         <section class="controls" aria-labelledby="controls-title">
             <h2 id="controls-title">"What you have"</h2>
@@ -82,7 +83,7 @@ pub fn Controls() -> impl IntoView {
 }
 
 fn gpus() -> Choices {
-    let mut choices = Choices::new([]);
+    let mut choices = Choices::new(&[]);
     for arch in Arch::ALL {
         let labels: Vec<(&str, String)> = GPUS
             .iter()
@@ -92,7 +93,11 @@ fn gpus() -> Choices {
                 (gpu.key, gpu.label.to_owned() + &memory.unwrap_or_default())
             })
             .collect();
-        let group = Choices::new(labels.iter().map(|(key, label)| (*key, label.as_str())));
+        let labels: Vec<(&str, &str)> = labels
+            .iter()
+            .map(|(key, label)| (*key, label.as_str()))
+            .collect();
+        let group = Choices::new(&labels);
         choices = choices.and_group(&format!("{arch} · {}", arch.generation()), &group);
     }
     choices

@@ -59,7 +59,7 @@ fn method_field(state: State) -> impl IntoView {
             id="field-spec_method".to_owned()
             label="method"
             hint="how tokens are drafted"
-            choices=Choices::new([("", "off")].into_iter().chain(methods))
+            choices=Choices::new(&[("", "off")]).and(&methods)
             value=state.entered(|input| method(input).map_or("", Method::as_str).to_owned())
             on_choose=Box::new(move |name| {
                 let mut methods = Method::MODELLED.into_iter();
@@ -92,7 +92,7 @@ fn dtype_field(state: State) -> impl IntoView {
             id="field-spec_kv_cache_dtype".to_owned()
             label="kv_cache_dtype"
             hint="of the drafter's own layers"
-            choices=Choices::new([("", "the target's")].into_iter().chain(dtypes))
+            choices=Choices::new(&[("", "the target's")]).and(&dtypes)
             value=state.entered(|input| {
                 let dtype = input.drafting.dtype;
                 dtype.map_or("", CacheDtype::as_str).to_owned()

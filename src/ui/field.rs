@@ -134,12 +134,18 @@ pub struct Choices(String);
 
 impl Choices {
     /// Values and labels.
-    pub fn new<'a>(choices: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn new(choices: &[(&str, &str)]) -> Self {
+        Self(String::new()).and(choices)
+    }
+
+    /// Further choices.
+    pub fn and(mut self, choices: &[(&str, &str)]) -> Self {
         let mut html = Markup::new();
         for (value, label) in choices {
             html.add("<option value=\"{}\">{}</option>", &[value, label]);
         }
-        Self(html.into_string())
+        self.0.push_str(&html.into_string());
+        self
     }
 
     /// Further choices under a heading.

@@ -111,7 +111,7 @@ fn flag_field(state: State, flag: Flag) -> impl IntoView {
 }
 
 fn bool_field(state: State, flag: Flag) -> impl IntoView {
-    let choices = Choices::new([("", "not passed"), ("true", "on"), ("false", "off")]);
+    let choices = Choices::new(&[("", "not passed"), ("true", "on"), ("false", "off")]);
     view! {
         <SelectField
             id=Field::Flag(flag).id()
@@ -125,7 +125,7 @@ fn bool_field(state: State, flag: Flag) -> impl IntoView {
 }
 
 fn environment(state: State) -> impl IntoView {
-    let usages = Choices::new([
+    let usages = Choices::new(&[
         (Usage::Server.as_str(), "vllm serve"),
         (Usage::Llm.as_str(), "the LLM class"),
     ]);

@@ -80,7 +80,8 @@ test('the address keeps a drafter of one’s own, its config behind the #', asyn
     assert.equal(await drafter.innerText(), known);
     await dtype.selectOption('fp8');
     assert.match(await command.innerText(), /"model": "me\/mine", "num_speculative_tokens": 3, "kv_cache_dtype": "fp8"/);
-    await page.waitForFunction(() => location.hash.startsWith('#draft='));
+    await addressHas(page, 'spec_kv_cache_dtype=fp8');
+    assert.match(await page.evaluate(() => location.hash), /^#draft=/);
     const query = 'spec_method=draft_model&spec_tokens=3&spec_model=me/mine&spec_kv_cache_dtype=fp8';
     assert.equal(await page.evaluate(() => location.search), `?model=Qwen/Qwen3-32B&${query}`);
     const before = await drafter.innerText();
