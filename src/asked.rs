@@ -182,7 +182,9 @@ impl AskedDrafter {
         config: Option<Arc<ModelConfig>>,
         wrong: &mut Vec<(Field, String)>,
     ) -> Option<Self> {
-        let method = drafting.method?.as_str();
+        let method = drafting.method?;
+        let takes_model = method.takes_model();
+        let method = method.as_str();
         let mut json = format!("{{\"method\": {}", quoted(method));
         let mut put = |key: &str, value: &str| {
             json.push_str(", ");
@@ -190,8 +192,14 @@ impl AskedDrafter {
             json.push_str(": ");
             json.push_str(value);
         };
-        if let Some(config) = &config {
-            put("model", &quoted(&config.serve_as));
+        // without a config, vLLM may still need a name
+        let name = match &config {
+            Some(config) => config.serve_as.clone(),
+            None if takes_model => drafting.name(),
+            None => String::new(),
+        };
+        if !name.is_empty() {
+            put("model", &quoted(&name));
         }
         match draft_tokens(&drafting.tokens) {
             Ok(None) => {}

@@ -48,6 +48,14 @@ impl Default for Drafting {
     }
 }
 
+impl Drafting {
+    /// What the drafter is called; empty if it is not.
+    pub fn name(&self) -> String {
+        let name = self.model.trim().chars();
+        name.filter(|c| !c.is_control()).collect()
+    }
+}
+
 /// Everything that the page can be asked. Text stays as it was typed, so that nothing is lost while it is wrong.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Input {

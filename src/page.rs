@@ -71,40 +71,35 @@ impl ReadConfig {
     }
 }
 
-/// Whether the drafter that is named is one of the catalog, as far as is known.
-fn draft_choice(drafting: &Drafting, shelf: &Shelf) -> ModelChoice {
-    let name = drafting.model.trim();
-    let known = match shelf {
-        Shelf::Here(catalog) => catalog.spelling(name).cloned(),
-        // it may come
-        Shelf::Loading | Shelf::Missing(_) if drafting.pasted.is_empty() => Some(Arc::from(name)),
-        Shelf::Loading | Shelf::Missing(_) => None,
-    };
-    known.map_or(ModelChoice::Pasted, ModelChoice::Catalog)
-}
-
-/// The drafter's config, if it is to have one of its own.
+/// The drafter's own config, if it is to have one and there is one: of the catalog, by its name, or pasted.
 fn draft_config(
     drafting: &Drafting,
     shelf: &Shelf,
     last: Option<&Arc<ReadConfig>>,
 ) -> Option<Arc<ReadConfig>> {
-    let name: String = drafting
-        .model
-        .trim()
-        .chars()
-        .filter(|c| !c.is_control())
-        .collect();
+    if !drafting.method.is_some_and(Method::takes_model) {
+        return None;
+    }
+    let name = drafting.name();
+    let is_pasted = !drafting.pasted.trim().is_empty();
+    let known = match shelf {
+        Shelf::Here(catalog) => catalog.spelling(&name).cloned(),
+        // it may come
+        Shelf::Loading | Shelf::Missing(_) if !name.is_empty() && !is_pasted => {
+            Some(Arc::from(name.as_str()))
+        }
+        Shelf::Loading | Shelf::Missing(_) => None,
+    };
+    let choice = match known {
+        Some(id) => ModelChoice::Catalog(id),
+        None if is_pasted => ModelChoice::Pasted,
+        None => return None,
+    };
     let serve_as = if name.is_empty() {
         "./the-drafter"
     } else {
         &name
     };
-    let is_given = !name.is_empty() || !drafting.pasted.trim().is_empty();
-    if !drafting.method.is_some_and(Method::takes_model) || !is_given {
-        return None;
-    }
-    let choice = draft_choice(drafting, shelf);
     let source = (choice, Arc::clone(&drafting.pasted), shelf.clone());
     let last = last.filter(|last| match &last.result {
         Some(Ok(config)) => config.serve_as == serve_as,

@@ -65,6 +65,7 @@ test('the address keeps a drafter of one’s own, its config behind the #', asyn
   await withPage(context, { path: '?model=Qwen/Qwen3-32B' }, async (page) => {
     await mounted(page);
     await page.getByText(SUMMARY).click();
+    const { answer } = parts(page);
     const { method, tokens, dtype, model, config, command, drafter } = fields(page);
     await method.selectOption('draft_model');
     await tokens.fill('3');
@@ -74,7 +75,9 @@ test('the address keeps a drafter of one’s own, its config behind the #', asyn
     const known = await drafter.innerText();
     assert.match(known, /28 × attention · costs \+14,336 B a token/);
     await model.fill('me/mine');
-    await page.locator('#field-draft-error').getByText(/Paste/).waitFor();
+    assert.match(await answer.innerText(), /the draft model "me\/mine" is not in the catalog/);
+    await config.fill('{');
+    await page.locator('#field-draft-error').getByText('not JSON').waitFor();
     await config.fill(SMALL);
     assert.equal(await page.locator('#field-draft-error').innerText(), '');
     assert.equal(await drafter.innerText(), known);
