@@ -32,7 +32,7 @@ pub fn Drafting() -> impl IntoView {
             <summary>
                 "Speculative decoding"
                 <span class="count">
-                    {state.entered(|input| method(input).map_or("off", Method::as_str).to_owned())}
+                    {state.entered(|input| method(input).map_or("off", |_| "on").to_owned())}
                 </span>
             </summary>
             <div class="more-body">
