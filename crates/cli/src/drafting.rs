@@ -38,9 +38,9 @@ pub fn options() -> [Arg; 4] {
              by key: --speculative-config.method mtp. Its model is one of the catalog, or a config.json (or a \
              folder that holds one)",
         ),
-        option(METHOD, "TEXT", "its method alone"),
-        option(MODEL, "ID|PATH", "its model alone"),
-        option(TOKENS, "N", "its num_speculative_tokens alone").allow_hyphen_values(true),
+        option(METHOD, "TEXT", "the drafter's method, without JSON"),
+        option(MODEL, "ID|PATH", "the drafter, without JSON"),
+        option(TOKENS, "N", "tokens it drafts in a step, without JSON").allow_hyphen_values(true),
     ]
 }
 
