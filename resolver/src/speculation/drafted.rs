@@ -235,7 +235,7 @@ fn divides(tokens: u64, n_predict: u64) -> Result<(), Box<Refusal>> {
 fn unknown_draft(name: &str) -> Box<Refusal> {
     let name: String = name.chars().take(80).collect();
     Refusal::not_modelled(format!(
-        "the draft model {} is not in the catalog; pass its config.json as draft_hf_config",
+        "the draft model {} is not in the catalog; give its config.json, too (draft_hf_config)",
         crate::units::quoted(&name)
     ))
 }
