@@ -409,11 +409,6 @@ fn what_is_not_modelled_is_named() {
         ),
         (
             "h200\"}",
-            "h200\",\"args\":{\"prefill_context_parallel_size\":2}}",
-            "prefill_context_parallel_size is not modelled yet",
-        ),
-        (
-            "h200\"}",
             "h200\",\"args\":{\"kv_transfer_config\":\"{}\"}}",
             "kv_transfer_config is not modelled yet",
         ),
