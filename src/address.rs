@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use kv_resolver::catalog::find_gpu;
 use kv_resolver::release::ReleaseError;
+use kv_resolver::speculation::Method;
 use kv_resolver::{CacheDtype, Flag, Release, Value};
 
-use crate::asked::{flag_value, pasted_config, pool_bytes};
+use crate::asked::{draft_tokens, flag_value, pasted_config, pool_bytes};
 use crate::catalog::Catalog;
 use crate::input::{Input, ModelChoice, default_model, short_model_name};
 
@@ -17,6 +18,11 @@ mod name {
     pub const RELEASE: &str = "release";
     pub const COMPARE: &str = "compare";
     pub const GPU: &str = "gpu";
+    pub const DRAFT_METHOD: &str = "spec_method";
+    pub const DRAFT_TOKENS: &str = "spec_tokens";
+    pub const DRAFT_MODEL: &str = "spec_model";
+    pub const DRAFT_DTYPE: &str = "spec_kv_cache_dtype";
+    pub const DRAFT_CONFIG: &str = "draft";
     pub const POOL: &str = "pool_gib";
     pub const USAGE: &str = "usage";
     pub const LAYOUT: &str = "VLLM_KV_CACHE_LAYOUT";
@@ -59,11 +65,14 @@ pub fn read(query: &str) -> Read {
     }
     // other fragments are places on the page
     let (query, fragment) = query.split_once('#').unwrap_or((query, ""));
-    let config = Some(fragment).filter(|text| text.split('=').next() == Some(name::CONFIG));
+    let configs = fragment.split('&').filter(|text| {
+        let key = text.split('=').next();
+        key == Some(name::CONFIG) || key == Some(name::DRAFT_CONFIG)
+    });
     // the model first, for it brings a context length
     let (models, others): (Vec<_>, Vec<_>) = query
         .split('&')
-        .chain(config)
+        .chain(configs)
         .filter(|pair| !pair.is_empty())
         .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
         .map(|(key, value)| (decode(key), decode(value)))
@@ -98,6 +107,23 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
         name::CONFIG => {
             pasted_config(value)?;
             input.pasted = Arc::from(value);
+        }
+        name::DRAFT_METHOD => {
+            let mut methods = Method::MODELLED.into_iter();
+            let method = methods.find(|method| method.as_str() == value);
+            input.drafting.method = Some(method.ok_or_else(unknown)?);
+        }
+        name::DRAFT_TOKENS => {
+            draft_tokens(value)?;
+            value.trim().clone_into(&mut input.drafting.tokens);
+        }
+        name::DRAFT_MODEL => clip(value).clone_into(&mut input.drafting.model),
+        name::DRAFT_DTYPE => {
+            input.drafting.dtype = Some(value.parse::<CacheDtype>().map_err(|_| unknown())?);
+        }
+        name::DRAFT_CONFIG => {
+            pasted_config(value)?;
+            input.drafting.pasted = Arc::from(value);
         }
         name::RELEASE => {
             input.release = value
@@ -155,8 +181,10 @@ pub fn settle(input: &mut Input, catalog: &Catalog) -> Result<(), String> {
 pub struct Written {
     /// The query string, and behind a `#` the pasted config.
     pub query: String,
-    /// Whether a pasted config is too long for it.
+    /// Whether the pasted config is too long for it.
     pub config_left_out: bool,
+    /// Whether the drafter's is.
+    pub draft_left_out: bool,
 }
 
 /// Writes what differs from the defaults.
@@ -164,8 +192,8 @@ pub fn write(input: &Input) -> Written {
     let mut default = Input::default();
     default.choose_model(input.model.clone());
     let mut query = String::new();
-    let mut config_left_out = false;
-    let mut fragment = None;
+    let (mut config_left_out, mut draft_left_out) = (false, false);
+    let mut fragment = Vec::new();
     let mut put = |key: &str, value: &str| {
         if !query.is_empty() {
             query.push('&');
@@ -177,12 +205,9 @@ pub fn write(input: &Input) -> Written {
     match &input.model {
         ModelChoice::Pasted => {
             put(name::MODEL, PASTED);
-            let config = Some(&input.pasted)
-                .filter(|text| text.len() <= MOST_QUERY_BYTES)
-                .map(|text| encode(&minify(text)))
-                .filter(|config| config.len() <= MOST_CONFIG_CHARS);
+            let config = encoded_config(&input.pasted);
             config_left_out = config.is_none();
-            fragment = config;
+            fragment.extend(config.map(|config| (name::CONFIG, config)));
         }
         ModelChoice::Catalog(id) => {
             if input.model != default_model() {
@@ -208,6 +233,26 @@ pub fn write(input: &Input) -> Written {
             put(flag.name(), &encode(text));
         }
     }
+    let drafting = &input.drafting;
+    if let Some(method) = drafting.method {
+        put(name::DRAFT_METHOD, method.as_str());
+        if drafting.tokens != default.drafting.tokens {
+            put(name::DRAFT_TOKENS, &encode(&drafting.tokens));
+        }
+        if method.takes_model() {
+            if !drafting.model.is_empty() {
+                put(name::DRAFT_MODEL, &encode(&drafting.model));
+            }
+            if !drafting.pasted.is_empty() {
+                let config = encoded_config(&drafting.pasted);
+                draft_left_out = config.is_none();
+                fragment.extend(config.map(|config| (name::DRAFT_CONFIG, config)));
+            }
+        }
+        if let Some(dtype) = drafting.dtype {
+            put(name::DRAFT_DTYPE, dtype.as_str());
+        }
+    }
     if input.pool_gib != default.pool_gib {
         put(name::POOL, &encode(&input.pool_gib));
     }
@@ -227,16 +272,25 @@ pub fn write(input: &Input) -> Written {
         put(name::ROWS, EACH);
     }
     // behind the `#`, which no browser sends to a server
-    if let Some(config) = fragment {
-        query.push('#');
-        query.push_str(name::CONFIG);
+    for (index, (key, config)) in fragment.into_iter().enumerate() {
+        query.push(if index == 0 { '#' } else { '&' });
+        query.push_str(key);
         query.push('=');
         query.push_str(&config);
     }
     Written {
         query,
         config_left_out,
+        draft_left_out,
     }
+}
+
+/// A pasted config as the address holds it, if it is short enough.
+fn encoded_config(text: &str) -> Option<String> {
+    Some(text)
+        .filter(|text| text.len() <= MOST_QUERY_BYTES)
+        .map(|text| encode(&minify(text)))
+        .filter(|config| config.len() <= MOST_CONFIG_CHARS)
 }
 
 /// Text from the address, short enough for the page.
@@ -314,6 +368,7 @@ fn decode(text: &str) -> String {
 mod tests {
     use super::*;
     use crate::catalog::tests::catalog;
+    use crate::input::Drafting;
     use kv_resolver::catalog::{GPUS, MODELS};
     use kv_resolver::{Release, Usage};
 
@@ -376,6 +431,23 @@ mod tests {
         input.set_flag(Flag::AttentionBackend, "A&B=C+D");
         input.set_flag(Flag::EnforceEager, "true");
         round_trip(&input);
+        for method in Method::MODELLED {
+            input.drafting.method = Some(method);
+            round_trip(&input);
+        }
+        input.drafting = Drafting {
+            method: Some(Method::Eagle3),
+            tokens: "3".to_owned(),
+            model: "a/b&c #1".to_owned(),
+            pasted: Arc::from(r#"{"d":"&draft=#"}"#),
+            dtype: Some(CacheDtype::Fp8),
+        };
+        round_trip(&input);
+        input.model = default_model();
+        input.pasted = Arc::from("");
+        round_trip(&input);
+        input.drafting.tokens.clear();
+        round_trip(&input);
     }
 
     #[test]
@@ -416,6 +488,10 @@ mod tests {
             "pool_gib=NaN",
             "model=../../etc/passwd",
             "config=%7B",
+            "#draft=%7B",
+            "spec_method=guess",
+            "spec_tokens=many",
+            "spec_kv_cache_dtype=fp7",
             "__proto__=1",
             "usage=both",
             "%ff%fe=%",

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use kv_resolver::catalog::{CatalogGpu, GPUS};
 use kv_resolver::diff::{Diff, Standing, across, diff, dtypes};
 use kv_resolver::resolution::BytesPerToken;
+use kv_resolver::speculation::{Drafter, drafter};
 use kv_resolver::{
     Arch, CacheDtype, Gpu, Outcome, Refusal, Release, Resolution, Stage, StartupError,
 };
@@ -285,6 +286,8 @@ pub struct Answer {
     pub dtype: CacheDtype,
     /// What vLLM would do.
     pub result: Result<Resolution, StartupError>,
+    /// The drafter, if there is one and it starts.
+    pub drafter: Option<Drafter>,
     /// What every release would do.
     pub standing: Vec<Standing>,
 }
@@ -293,8 +296,11 @@ impl Answer {
     /// Asks the resolver.
     pub fn new(asked: Arc<Asked>, gpu: &'static CatalogGpu, dtype: CacheDtype) -> Self {
         let request = asked.request(gpu, dtype);
+        let result = kv_resolver::resolve(&request);
+        let resolution = result.as_ref().ok();
         Self {
-            result: kv_resolver::resolve(&request),
+            drafter: resolution.and_then(|resolution| drafter(&request, resolution)),
+            result,
             standing: across(&request),
             asked,
             gpu,

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use kv_resolver::catalog::CatalogGpu;
 use kv_resolver::model::Recognition;
+use kv_resolver::units::quoted;
 use kv_resolver::{CacheDtype, EngineArgs, Environment, Flag, Release, Request, Usage, Value};
 
-use crate::input::{Field, Input, short_model_name};
+use crate::input::{Drafting, Field, Input, short_model_name};
 
 /// Pasted text beyond this is not read: real config.json files have at most 90 kB, and reading more makes the page
 /// stutter.
@@ -57,6 +58,14 @@ pub fn too_large(bytes: u64) -> String {
 /// # Errors
 /// What is wrong with the text.
 pub fn pasted_config(text: &str) -> Result<ModelConfig, String> {
+    named_config(text, "./the-pasted-model")
+}
+
+/// Reads a pasted config.json that `vllm serve` would be told of by a name.
+///
+/// # Errors
+/// What is wrong with the text.
+pub fn named_config(text: &str, serve_as: &str) -> Result<ModelConfig, String> {
     if text.trim().is_empty() {
         return Err("Paste the model's config.json here.".to_owned());
     }
@@ -73,11 +82,7 @@ pub fn pasted_config(text: &str) -> Result<ModelConfig, String> {
             value.type_name()
         ));
     }
-    Ok(ModelConfig::new(
-        "the pasted model",
-        "./the-pasted-model",
-        value,
-    ))
+    Ok(ModelConfig::new("the pasted model", serve_as, value))
 }
 
 /// Reads a flag's text; `None` if it is not passed.
@@ -94,6 +99,19 @@ pub fn flag_value(flag: Flag, text: &str) -> Result<Option<Value>, String> {
         .set(flag, &value)
         .map_err(|error| error.to_string())?;
     Ok(Some(value))
+}
+
+/// Reads how many tokens are drafted in a step; `None` if it is not said.
+///
+/// # Errors
+/// That it is no number.
+pub fn draft_tokens(text: &str) -> Result<Option<i64>, String> {
+    let text = text.trim();
+    match text.parse() {
+        Ok(tokens) => Ok(Some(tokens)),
+        Err(_) if text.is_empty() => Ok(None),
+        Err(_) => Err("Expected a whole number.".to_owned()),
+    }
 }
 
 /// Reads the pool's text as bytes; `None` if there is none.
@@ -142,44 +160,104 @@ pub struct Asked {
     pub pool_bytes: Option<u64>,
     /// The flags that are passed, each readable.
     flags: Vec<(Flag, String)>,
+    /// What is asked of a drafter, if one is asked for.
+    drafting: Option<AskedDrafter>,
     kv_cache_layout: Option<String>,
     allow_long: bool,
     usage: Usage,
 }
 
+/// `--speculative-config`.
+#[derive(Debug, Clone, PartialEq)]
+struct AskedDrafter {
+    method: &'static str,
+    json: String,
+    /// Its own config.json, if it has one.
+    config: Option<Arc<ModelConfig>>,
+}
+
+impl AskedDrafter {
+    fn read(
+        drafting: &Drafting,
+        config: Option<Arc<ModelConfig>>,
+        wrong: &mut Vec<(Field, String)>,
+    ) -> Option<Self> {
+        let method = drafting.method?;
+        let takes_model = method.takes_model();
+        let method = method.as_str();
+        let mut json = format!("{{\"method\": {}", quoted(method));
+        let mut put = |key: &str, value: &str| {
+            json.push_str(", ");
+            json.push_str(&quoted(key));
+            json.push_str(": ");
+            json.push_str(value);
+        };
+        // without a config, vLLM may still need a name
+        let name = match &config {
+            Some(config) => config.serve_as.clone(),
+            None if takes_model => drafting.name(),
+            None => String::new(),
+        };
+        if !name.is_empty() {
+            put("model", &quoted(&name));
+        }
+        match draft_tokens(&drafting.tokens) {
+            Ok(None) => {}
+            Ok(Some(tokens)) => put("num_speculative_tokens", &tokens.to_string()),
+            Err(error) => wrong.push((Field::DraftTokens, error)),
+        }
+        if let Some(dtype) = drafting.dtype {
+            put("kv_cache_dtype", &quoted(dtype.as_str()));
+        }
+        json.push('}');
+        Some(Self {
+            method,
+            json,
+            config,
+        })
+    }
+}
+
 impl Asked {
-    /// Reads every field. `config` is `None` while the catalog is not here.
+    /// Reads every field. `config` is `None` while the catalog is not here, and so is
+    /// `draft`, which is of a drafter that has one of its own.
     ///
     /// # Errors
     /// Every field that cannot be read, with what is wrong with it.
     pub fn read(
         input: &Input,
         config: Option<&Result<Arc<ModelConfig>, String>>,
+        draft: Option<Option<&Result<Arc<ModelConfig>, String>>>,
     ) -> Result<Self, Vec<(Field, String)>> {
         let mut wrong = Vec::new();
-        let config = match config {
+        let mut take = |field, config: Option<&Result<Arc<ModelConfig>, String>>| match config {
             Some(Ok(config)) => Some(Arc::clone(config)),
             Some(Err(error)) => {
-                wrong.push((Field::Config, error.clone()));
+                wrong.push((field, error.clone()));
                 None
             }
             None => None,
         };
+        let config = take(Field::Config, config);
+        let draft = draft.map(|draft| take(Field::DraftConfig, draft));
+        let is_waiting = matches!(draft, Some(None));
         for (flag, text) in &input.flags {
             if let Err(error) = flag_value(*flag, text) {
                 wrong.push((Field::Flag(*flag), error));
             }
         }
+        let drafting = AskedDrafter::read(&input.drafting, draft.flatten(), &mut wrong);
         let pool_bytes = pool_bytes(&input.pool_gib).unwrap_or_else(|error| {
             wrong.push((Field::Pool, error));
             None
         });
         match config {
-            Some(config) if wrong.is_empty() => Ok(Self {
+            Some(config) if wrong.is_empty() && !is_waiting => Ok(Self {
                 config,
                 release: input.release,
                 pool_bytes,
                 flags: input.flags.clone(),
+                drafting,
                 kv_cache_layout: Some(input.kv_cache_layout.trim())
                     .filter(|text| !text.is_empty())
                     .map(str::to_owned),
@@ -200,10 +278,15 @@ impl Asked {
             }
         }
         args.kv_cache_dtype = Some(dtype.as_str().to_owned());
+        let drafter = self.drafting.as_ref();
+        // it is JSON, for so it was written
+        args.speculative_config =
+            drafter.and_then(|drafter| kv_cases::parse_config(&drafter.json).ok());
+        let draft = drafter.and_then(|drafter| drafter.config.as_ref());
         Request {
             release: self.release,
             hf_config: self.config.value.clone(),
-            draft_config: None,
+            draft_config: draft.map(|config| config.value.clone()),
             gpu: gpu.gpu(),
             args,
             env: Environment {
@@ -214,6 +297,11 @@ impl Asked {
             available_memory: self.pool_bytes,
             usage: self.usage,
         }
+    }
+
+    /// How tokens are drafted, for prose.
+    pub fn draft_method(&self) -> Option<&'static str> {
+        self.drafting.as_ref().map(|drafter| drafter.method)
     }
 
     /// Whether the GPU has less memory than the pool.
@@ -272,6 +360,10 @@ impl Asked {
                 }
                 Ok(None) | Err(_) => {}
             }
+        }
+        if let Some(drafter) = &self.drafting {
+            command.push_str(" --speculative-config ");
+            command.push_str(&shell(&drafter.json));
         }
         command
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use kv_resolver::catalog::{CatalogGpu, GPUS, find_gpu};
+use kv_resolver::speculation::Method;
 use kv_resolver::{Advice, CacheDtype, Flag, Release, Usage};
 
 /// The model of the bare address.
@@ -17,6 +18,42 @@ pub enum ModelChoice {
     Catalog(Arc<str>),
     /// The text that the user pasted.
     Pasted,
+}
+
+/// `--speculative-config`, key by key.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Drafting {
+    /// How tokens are drafted; `None` for not at all, whatever else is entered.
+    pub method: Option<Method>,
+    /// Tokens drafted in a step, as typed.
+    pub tokens: String,
+    /// The drafter: an id of the catalog, or what a pasted config.json is called.
+    pub model: String,
+    /// Its config.json, if the catalog has none.
+    pub pasted: Arc<str>,
+    /// Its own `kv_cache_dtype`, if it is to have one.
+    pub dtype: Option<CacheDtype>,
+}
+
+impl Default for Drafting {
+    fn default() -> Self {
+        Self {
+            method: None,
+            // without a number, vLLM refuses most methods
+            tokens: "1".to_owned(),
+            model: String::new(),
+            pasted: Arc::from(""),
+            dtype: None,
+        }
+    }
+}
+
+impl Drafting {
+    /// What the drafter is called; empty if it is not.
+    pub fn name(&self) -> String {
+        let name = self.model.trim().chars();
+        name.filter(|c| !c.is_control()).collect()
+    }
 }
 
 /// Everything that the page can be asked. Text stays as it was typed, so that nothing is lost while it is wrong.
@@ -38,6 +75,8 @@ pub struct Input {
     pub pool_gib: String,
     /// Every other flag that is passed, as typed, in the order of [`Flag::ALL`].
     pub flags: Vec<(Flag, String)>,
+    /// The drafter.
+    pub drafting: Drafting,
     /// `VLLM_KV_CACHE_LAYOUT`; empty for unset.
     pub kv_cache_layout: String,
     /// `VLLM_ALLOW_LONG_MAX_MODEL_LEN`
@@ -65,6 +104,7 @@ impl Default for Input {
                 (Flag::TensorParallelSize, "8".to_owned()),
                 (Flag::MaxModelLen, DEFAULT_LENGTH.to_owned()),
             ],
+            drafting: Drafting::default(),
             kv_cache_layout: String::new(),
             allow_long: false,
             usage: Usage::default(),
@@ -171,6 +211,12 @@ pub enum Field {
     Pool,
     /// `VLLM_KV_CACHE_LAYOUT`, which takes any text: vLLM checks it.
     Layout,
+    /// Tokens drafted in a step.
+    DraftTokens,
+    /// The drafter, which is any text: vLLM checks it.
+    DraftModel,
+    /// Its pasted config.json.
+    DraftConfig,
     /// A flag.
     Flag(Flag),
 }
@@ -182,6 +228,9 @@ impl Field {
             Self::Config => "field-config".to_owned(),
             Self::Pool => "field-pool".to_owned(),
             Self::Layout => "field-layout".to_owned(),
+            Self::DraftTokens => "field-spec_tokens".to_owned(),
+            Self::DraftModel => "field-spec_model".to_owned(),
+            Self::DraftConfig => "field-draft".to_owned(),
             Self::Flag(flag) => format!("field-{}", flag.name()),
         }
     }

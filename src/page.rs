@@ -3,17 +3,19 @@
 use std::sync::Arc;
 
 use kv_resolver::diff::Diff;
+use kv_resolver::speculation::Method;
 
 use crate::address::{self, Written};
 use crate::answers::{Answer, Grid, Matrix, changes};
-use crate::asked::{Asked, ModelConfig, pasted_config};
+use crate::asked::{Asked, ModelConfig, named_config, pasted_config};
 use crate::catalog::Shelf;
-use crate::input::{Field, Input, ModelChoice};
+use crate::input::{Drafting, Field, Input, ModelChoice};
 
 /// What the page shows.
 #[derive(Debug, Clone)]
 pub struct Page {
     config: Arc<ReadConfig>,
+    draft: Option<Arc<ReadConfig>>,
     view: (bool, bool),
     /// The fields that cannot be read now.
     pub wrong: Vec<(Field, String)>,
@@ -49,16 +51,63 @@ struct ReadConfig {
 }
 
 impl ReadConfig {
-    fn new(source: (ModelChoice, Arc<str>, Shelf)) -> Self {
+    /// What `read` makes of a pasted one; what was read last, if it is the same.
+    fn new(
+        source: (ModelChoice, Arc<str>, Shelf),
+        last: Option<&Arc<Self>>,
+        read: impl FnOnce(&str) -> Result<ModelConfig, String>,
+    ) -> Arc<Self> {
+        if let Some(last) = last.filter(|last| last.source == source) {
+            return Arc::clone(last);
+        }
         let result = match &source {
-            (ModelChoice::Pasted, pasted, _) => Some(pasted_config(pasted).map(Arc::new)),
+            (ModelChoice::Pasted, pasted, _) => Some(read(pasted).map(Arc::new)),
             (ModelChoice::Catalog(id), _, Shelf::Here(catalog)) => {
                 catalog.config(id).map(|config| Ok(Arc::new(config)))
             }
             (ModelChoice::Catalog(_), _, Shelf::Loading | Shelf::Missing(_)) => None,
         };
-        Self { source, result }
+        Arc::new(Self { source, result })
     }
+}
+
+/// The drafter's own config, if it is to have one and there is one: of the catalog, by its name, or pasted.
+fn draft_config(
+    drafting: &Drafting,
+    shelf: &Shelf,
+    last: Option<&Arc<ReadConfig>>,
+) -> Option<Arc<ReadConfig>> {
+    if !drafting.method.is_some_and(Method::takes_model) {
+        return None;
+    }
+    let name = drafting.name();
+    let is_pasted = !drafting.pasted.trim().is_empty();
+    let known = match shelf {
+        Shelf::Here(catalog) => catalog.spelling(&name).cloned(),
+        // it may come
+        Shelf::Loading | Shelf::Missing(_) if !name.is_empty() && !is_pasted => {
+            Some(Arc::from(name.as_str()))
+        }
+        Shelf::Loading | Shelf::Missing(_) => None,
+    };
+    let choice = match known {
+        Some(id) => ModelChoice::Catalog(id),
+        None if is_pasted => ModelChoice::Pasted,
+        None => return None,
+    };
+    let serve_as = if name.is_empty() {
+        "./the-drafter"
+    } else {
+        &name
+    };
+    let source = (choice, Arc::clone(&drafting.pasted), shelf.clone());
+    let last = last.filter(|last| match &last.result {
+        Some(Ok(config)) => config.serve_as == serve_as,
+        Some(Err(_)) | None => true,
+    });
+    Some(ReadConfig::new(source, last, |text| {
+        named_config(text, serve_as)
+    }))
 }
 
 /// Equal if nothing was computed anew: shared parts are compared by identity, as deep comparison would cost more
@@ -75,6 +124,7 @@ impl PartialEq for Answers {
 impl PartialEq for Page {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.config, &other.config)
+            && self.draft.as_ref().map(Arc::as_ptr) == other.draft.as_ref().map(Arc::as_ptr)
             && self.answers == other.answers
             && self.is_stale == other.is_stale
             && self.wrong == other.wrong
@@ -90,12 +140,15 @@ impl Page {
             Arc::clone(&input.pasted),
             shelf.clone(),
         );
-        let config = match last {
-            Some(last) if last.config.source == source => Arc::clone(&last.config),
-            _ => Arc::new(ReadConfig::new(source)),
-        };
+        let config = ReadConfig::new(source, last.map(|last| &last.config), pasted_config);
+        let last_draft = last.and_then(|last| last.draft.as_ref());
+        let draft = draft_config(&input.drafting, shelf, last_draft);
         let view = (input.all_dtypes, input.row_per_gpu);
-        let (asked, wrong) = match Asked::read(input, config.result.as_ref()) {
+        let (asked, wrong) = match Asked::read(
+            input,
+            config.result.as_ref(),
+            draft.as_ref().map(|draft| draft.result.as_ref()),
+        ) {
             Ok(asked) => (Some(asked), Vec::new()),
             Err(wrong) => (None, wrong),
         };
@@ -113,6 +166,7 @@ impl Page {
         Self {
             answers: asked.map(|asked| Answers::new(asked, input, before, shares_view)),
             config,
+            draft,
             view,
             wrong,
             is_stale,
@@ -133,6 +187,12 @@ impl Page {
     /// The config that is entered, if it can be read.
     pub fn config(&self) -> Option<&ModelConfig> {
         self.config.result.as_ref()?.as_deref().ok()
+    }
+
+    /// Whether the drafter is one of the catalog.
+    pub fn drafter_is_known(&self) -> bool {
+        let draft = self.draft.as_ref();
+        draft.is_some_and(|draft| draft.source.0 != ModelChoice::Pasted)
     }
 
     /// What is wrong with a field's text, if anything.

@@ -82,8 +82,8 @@ impl State {
         self.change(|input| input.choose_model(model));
     }
 
-    /// Reads an opened or dropped config.json, as if it had been pasted.
-    pub fn read_files(self, files: &FileList) {
+    /// Reads an opened or dropped config.json, as if it had been pasted: the model's, or the drafter's.
+    pub fn read_files(self, files: &FileList, is_drafter: bool) {
         let file = match file::config_of(files) {
             Ok(Some(file)) => file,
             Ok(None) => return,
@@ -91,6 +91,14 @@ impl State {
         };
         spawn_local(async move {
             match file::read(&file).await {
+                Ok(text) if is_drafter => {
+                    self.file_problem.set(String::new());
+                    self.change(|input| {
+                        // by the catalog's name it would not be looked at
+                        input.drafting.model.clear();
+                        input.drafting.pasted = Arc::from(text);
+                    });
+                }
                 Ok(text) => {
                     self.change(|input| input.pasted = Arc::from(text));
                     self.choose_model(ModelChoice::Pasted);

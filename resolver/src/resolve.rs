@@ -416,11 +416,7 @@ fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
             format!("EngineArgs.__init__() got an unexpected keyword argument '{flag}'"),
         ));
     }
-    let has_short = request
-        .release
-        .profile()
-        .engine_args
-        .contains(&"spec_method".to_owned());
+    let has_short = known.contains("spec_method");
     if let (Some((flag, _)), false) = (request.args.spec_flags.first(), has_short) {
         return Err(Refusal::raised(
             Stage::Config,

@@ -16,7 +16,7 @@ use crate::text;
 pub fn Changes() -> impl IntoView {
     let state = state();
     let releases = Release::ALL.map(|release| (release.version(), release.version()));
-    let choices = Choices::new([("", "no other release")].into_iter().chain(releases));
+    let choices = Choices::new(&[("", "no other release")]).and(&releases);
     let html = state.shown(|page| {
         let mut html = Markup::new();
         let diff = page

@@ -5,6 +5,7 @@ use kv_resolver::{Arch, Flag, Release};
 use leptos::prelude::*;
 
 use super::context_length::ContextLength;
+use super::drafting::Drafting;
 use super::field::{Choices, SelectField, TextField};
 use super::model_field::ModelField;
 use super::more_flags::MoreFlags;
@@ -21,7 +22,8 @@ const TENSOR_PARALLEL_SIZES: &str = "<option value=\"1\"><option value=\"2\"><op
 pub fn Controls() -> impl IntoView {
     let state = state();
     let tensor_parallel = Flag::TensorParallelSize;
-    let releases = Choices::new(Release::ALL.map(|release| (release.version(), release.version())));
+    let releases =
+        Choices::new(&Release::ALL.map(|release| (release.version(), release.version())));
     view! {
         <section class="controls" aria-labelledby="controls-title">
             <h2 id="controls-title">"What you have"</h2>
@@ -74,13 +76,14 @@ pub fn Controls() -> impl IntoView {
                 value=state.entered(|input| input.pool_gib.clone())
                 on_text=Box::new(move |text| state.change(|input| input.pool_gib = text))
             />
+            <Drafting />
             <MoreFlags />
         </section>
     }
 }
 
 fn gpus() -> Choices {
-    let mut choices = Choices::new([]);
+    let mut choices = Choices::new(&[]);
     for arch in Arch::ALL {
         let labels: Vec<(&str, String)> = GPUS
             .iter()
@@ -90,7 +93,11 @@ fn gpus() -> Choices {
                 (gpu.key, gpu.label.to_owned() + &memory.unwrap_or_default())
             })
             .collect();
-        let group = Choices::new(labels.iter().map(|(key, label)| (*key, label.as_str())));
+        let labels: Vec<(&str, &str)> = labels
+            .iter()
+            .map(|(key, label)| (*key, label.as_str()))
+            .collect();
+        let group = Choices::new(&labels);
         choices = choices.and_group(&format!("{arch} · {}", arch.generation()), &group);
     }
     choices

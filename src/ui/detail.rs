@@ -1,6 +1,7 @@
 //! The chosen cell, whole.
 
 use kv_resolver::resolution::Note;
+use kv_resolver::speculation::Drafter;
 use kv_resolver::{Outcome, Resolution};
 use leptos::prelude::*;
 
@@ -89,7 +90,7 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
             &[Outcome::Unverified.meaning()],
         );
     }
-    facts(html, resolution);
+    facts(html, answer, resolution);
     figures(html, resolution);
     capacity(html, answer, resolution);
     html.add("<div class=\"columns\">", &[]);
@@ -101,7 +102,7 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     notes(html, &resolution.notes);
 }
 
-fn facts(html: &mut Markup, resolution: &Resolution) {
+fn facts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     html.add(
         "<dl class=\"facts\"><div><dt>Backends</dt><dd class=\"mono\">{}</dd></div>\
          <div><dt>Block size</dt><dd>{}",
@@ -118,15 +119,63 @@ fn facts(html: &mut Markup, resolution: &Resolution) {
     }
     html.add(
         "</dd></div><div><dt>Layout</dt><dd class=\"mono\">{}</dd></div>\
-         <div><dt>In flight</dt><dd>{} <small>{} × max_num_batched_tokens {}</small></dd></div></dl>",
+         <div><dt>In flight</dt><dd>{} <small>{} × max_num_batched_tokens {}</small></dd></div>",
         &[
             // before 0.29 a block has no layout by name
-            resolution.kv_cache_layout.map_or("—", |layout| layout.as_str()),
+            resolution
+                .kv_cache_layout
+                .map_or("—", |layout| layout.as_str()),
             &text::tokens(resolution.reserved_in_flight_tokens),
-            &text::number(resolution.reserved_in_flight_tokens / resolution.max_num_batched_tokens.max(1)),
+            &text::number(
+                resolution.reserved_in_flight_tokens / resolution.max_num_batched_tokens.max(1),
+            ),
             &text::number(resolution.max_num_batched_tokens),
         ],
     );
+    if let Some(drafter) = &answer.drafter {
+        drafting(html, drafter, resolution);
+    }
+    html.add("</dl>", &[]);
+}
+
+/// The drafter, its layers and what it costs.
+fn drafting(html: &mut Markup, drafter: &Drafter, resolution: &Resolution) {
+    html.add(
+        "<div class=\"drafter\"><dt>Drafter</dt><dd>{}, {} a step<small>",
+        &[
+            drafter.method.as_str(),
+            &text::tokens(drafter.num_speculative_tokens),
+        ],
+    );
+    for layer in resolution.layers.iter().filter(|layer| layer.is_draft) {
+        html.add(
+            " · {} × {}",
+            &[&layer.count.to_string(), layer.role.label()],
+        );
+    }
+    if let Some(cost) = &drafter.cost {
+        let (marginal, fixed) = (
+            &cost.marginal_bytes_per_token,
+            &cost.fixed_bytes_per_request,
+        );
+        if cost.is_nothing() {
+            html.text(" · costs nothing: no byte more a token or a request");
+        } else {
+            html.add(
+                " · costs {}{} a token, {}{} a request",
+                &[
+                    marginal.sign(),
+                    &text::per_token(marginal.by),
+                    fixed.sign(),
+                    &text::bytes(fixed.by),
+                ],
+            );
+        }
+        if let Some([without, with]) = cost.requests.as_ref().filter(|[a, b]| a != b) {
+            html.add(" · fits {}×, {}× without it", &[with, without]);
+        }
+    }
+    html.add("</small></dd></div>", &[]);
 }
 
 /// What the answer does not say by itself.

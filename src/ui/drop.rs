@@ -1,10 +1,13 @@
 //! A config.json dropped anywhere on the page.
 
 use leptos::prelude::*;
-use wasm_bindgen::JsValue;
-use web_sys::{DataTransfer, DragEvent};
+use wasm_bindgen::{JsCast, JsValue};
+use web_sys::{DataTransfer, DragEvent, Element};
 
 use crate::state::{State, state};
+
+/// Where a drafter's config.json is dropped.
+const DRAFTER: &str = ".paste:has(#field-draft)";
 
 /// Shows that files would be taken, while some are held over the page.
 #[component]
@@ -38,7 +41,10 @@ pub fn on_drag(state: State, event: &DragEvent) {
             event.prevent_default();
             hide(true);
             if let Some(files) = held.files() {
-                state.read_files(&files);
+                let target = event.target().and_then(|target| target.dyn_into().ok());
+                let on_drafter = target
+                    .is_some_and(|target: Element| matches!(target.closest(DRAFTER), Ok(Some(_))));
+                state.read_files(&files, on_drafter);
             }
         }
         _ => {

@@ -43,7 +43,7 @@ fn on_event(state: State, event: &Event) {
             return;
         };
         if let Some(files) = input.files() {
-            state.read_files(&files);
+            state.read_files(&files, false);
         }
         // the same file can be chosen again, once it is mended
         input.set_value("");

@@ -88,17 +88,64 @@ pub fn TextField(
     }
 }
 
+/// A pasted config.json.
+#[component]
+pub fn PasteField(
+    /// Which.
+    field: Field,
+    /// Its name.
+    label: &'static str,
+    /// What one looks like.
+    placeholder: &'static str,
+    /// Its text.
+    value: Signal<String>,
+    /// Takes what is typed.
+    on_text: OnText,
+    /// What else there is to say.
+    notice: Signal<String>,
+    /// Whether it is not needed now.
+    is_hidden: Signal<bool>,
+) -> impl IntoView {
+    let id = field.id();
+    view! {
+        <div class="paste" hidden=is_hidden>
+            <label for=id.clone()>{label}</label>
+            <textarea
+                id=id
+                rows="7"
+                spellcheck="false"
+                autocomplete="off"
+                placeholder=placeholder
+                prop:value=value
+                aria-describedby=error_id(field)
+                aria-invalid=is_invalid(field)
+                on:input=move |event| on_text(event_target_value(&event))
+            ></textarea>
+            <FieldError field />
+            <div role="status" class="hint">
+                {notice}
+            </div>
+        </div>
+    }
+}
+
 /// What a select offers, as markup.
 pub struct Choices(String);
 
 impl Choices {
     /// Values and labels.
-    pub fn new<'a>(choices: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn new(choices: &[(&str, &str)]) -> Self {
+        Self(String::new()).and(choices)
+    }
+
+    /// Further choices.
+    pub fn and(mut self, choices: &[(&str, &str)]) -> Self {
         let mut html = Markup::new();
         for (value, label) in choices {
             html.add("<option value=\"{}\">{}</option>", &[value, label]);
         }
-        Self(html.into_string())
+        self.0.push_str(&html.into_string());
+        self
     }
 
     /// Further choices under a heading.

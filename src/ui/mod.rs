@@ -7,6 +7,7 @@ mod clicks;
 mod context_length;
 mod controls;
 mod detail;
+mod drafting;
 mod drop;
 mod events;
 mod field;

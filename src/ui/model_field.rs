@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use leptos::prelude::*;
 
-use super::field::{FieldError, error_id, is_invalid};
+use super::field::PasteField;
 use super::model_search::ModelSearch;
 use super::recognised::Recognised;
 use crate::catalog::Shelf;
@@ -21,6 +21,7 @@ pub fn ModelField() -> impl IntoView {
     let state = state();
     let is_catalog =
         Signal::derive(move || state.input.with(|input| input.model != ModelChoice::Pasted));
+    let notice = state.shown(|page| left_out(page.address.config_left_out, ""));
     // where there is no answer yet, the verdict says it
     let missing = state.shown(|page| {
         let mut html = Markup::new();
@@ -56,45 +57,28 @@ pub fn ModelField() -> impl IntoView {
             <div id="file-problem" role="alert" class="field-error">
                 {state.file_problem}
             </div>
-            <div class="paste" hidden=is_catalog>
-                <PastedConfig />
-            </div>
+            <PasteField
+                field=Field::Config
+                label="Its config.json"
+                placeholder="{\n  \"architectures\": [\"DeepseekV4ForCausalLM\"],\n  …\n}"
+                value=state.entered(|input| input.pasted.to_string())
+                on_text=Box::new(move |text| {
+                    state.file_problem.set(String::new());
+                    state.change(|input| input.pasted = Arc::from(text));
+                })
+                notice
+                is_hidden=is_catalog
+            />
         </div>
     }
 }
 
-#[component]
-fn PastedConfig() -> impl IntoView {
-    let state = state();
-    let id = Field::Config.id();
-    let notice = state.shown(|page| {
-        if page.address.config_left_out {
-            "It is too long for the address: a link to this page will not carry it."
-        } else {
-            ""
-        }
-        .to_owned()
-    });
-    view! {
-        <label for=id.clone()>"Its config.json"</label>
-        <textarea
-            id=id
-            rows="7"
-            spellcheck="false"
-            autocomplete="off"
-            placeholder="{\n  \"architectures\": [\"DeepseekV4ForCausalLM\"],\n  …\n}"
-            prop:value=state.entered(|input| input.pasted.to_string())
-            aria-describedby=error_id(Field::Config)
-            aria-invalid=is_invalid(Field::Config)
-            on:input=move |event| {
-                let text = event_target_value(&event);
-                state.file_problem.set(String::new());
-                state.change(|input| input.pasted = Arc::from(text));
-            }
-        ></textarea>
-        <FieldError field=Field::Config />
-        <div role="status" class="hint">
-            {notice}
-        </div>
+/// What there is to say below a pasted config.json.
+pub fn left_out(is_left_out: bool, otherwise: &str) -> String {
+    if is_left_out {
+        "It is too long for the address: a link to this page will not carry it."
+    } else {
+        otherwise
     }
+    .to_owned()
 }

@@ -1,6 +1,7 @@
 //! Every other modelled flag, and the environment variables.
 
 use kv_resolver::{Flag, FlagKind, Resolution, Usage};
+use leptos::either::Either;
 use leptos::prelude::*;
 
 use super::field::{CheckField, Choices, SelectField, TextField};
@@ -21,12 +22,12 @@ pub fn MoreFlags() -> impl IntoView {
     let starts_open = state.input.with_untracked(count_set) > 0;
     let fields: Vec<_> = more_flags()
         .map(|flag| match flag.kind() {
-            FlagKind::Bool => bool_field(state, flag).into_any(),
+            FlagKind::Bool => Either::Left(bool_field(state, flag)),
             FlagKind::Text
             | FlagKind::Integer
             | FlagKind::HumanInteger
             | FlagKind::Float
-            | FlagKind::List => flag_field(state, flag).into_any(),
+            | FlagKind::List => Either::Right(flag_field(state, flag)),
         })
         .collect();
     let backends = state.entered(|input| {
@@ -110,7 +111,7 @@ fn flag_field(state: State, flag: Flag) -> impl IntoView {
 }
 
 fn bool_field(state: State, flag: Flag) -> impl IntoView {
-    let choices = Choices::new([("", "not passed"), ("true", "on"), ("false", "off")]);
+    let choices = Choices::new(&[("", "not passed"), ("true", "on"), ("false", "off")]);
     view! {
         <SelectField
             id=Field::Flag(flag).id()
@@ -124,7 +125,7 @@ fn bool_field(state: State, flag: Flag) -> impl IntoView {
 }
 
 fn environment(state: State) -> impl IntoView {
-    let usages = Choices::new([
+    let usages = Choices::new(&[
         (Usage::Server.as_str(), "vllm serve"),
         (Usage::Llm.as_str(), "the LLM class"),
     ]);

@@ -20,10 +20,11 @@ pub fn slots(html: &mut Markup, resolution: &Resolution) {
             .page_size_bytes
             .saturating_sub(layer.unpadded_page_size_bytes);
         html.add(
-            "<tr><th scope=\"row\">{}<small>{}</small></th><td class=\"n\">{}</td><td class=\"n strong\">{}</td>\
+            "<tr><th scope=\"row\">{}{}<small>{}</small></th><td class=\"n\">{}</td><td class=\"n strong\">{}</td>\
              <td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td></tr>",
             &[
                 layer.role.label(),
+                if layer.is_draft { " · draft" } else { "" },
                 layer.role.describe(),
                 &layer.count.to_string(),
                 &text::exact_bytes(layer.slot_bytes),

@@ -52,9 +52,13 @@ fn sentence(answer: &Answer) -> Markup {
     let mut html = Markup::new();
     let outcome = answer.outcome();
     html.add(
-        "<p class=\"sentence {}\"><b>{}</b> on <b>",
+        "<p class=\"sentence {}\"><b>{}</b>",
         &[text::outcome_class(outcome), &answer.asked.config.name],
     );
+    if let Some(method) = answer.asked.draft_method() {
+        html.add(" with <b>{}</b>", &[method]);
+    }
+    html.add(" on <b>", &[]);
     match answer.asked.pipeline_parallel() {
         None | Some("" | "1") => {}
         Some(stages) => {

@@ -25,19 +25,21 @@ const STATES = {
   unmodelled: '?model=pasted&config=%7B%22architectures%22:%5B%22MadeUpForCausalLM%22%5D,%22model_type%22:%22made_up%22%7D',
   problems: '?gpu=gtx-1080&release=0.1',
   compared: '?compare=0.26.0&release=0.28.0&kv_cache_dtype=fp8',
+  drafter: '?model=deepseek-ai/DeepSeek-R1&spec_method=mtp&spec_tokens=2',
+  'draft-model': '?model=Qwen/Qwen3-32B&spec_method=draft_model&spec_model=me/mine',
   everything: '?rows=each&dtypes=all&enforce_eager=true',
 };
 
 /** What else a person brings it to, in a few steps. */
 const STEPS = {
   list: async (page) => {
-    await page.getByRole('combobox', { name: 'Model' }).click();
+    await page.getByRole('combobox', { name: 'Model', exact: true }).click();
   },
   searched: async (page) => {
-    await page.getByRole('combobox', { name: 'Model' }).fill('nvfp4 glm');
+    await page.getByRole('combobox', { name: 'Model', exact: true }).fill('nvfp4 glm');
   },
   'nothing-found': async (page) => {
-    await page.getByRole('combobox', { name: 'Model' }).fill('no such model');
+    await page.getByRole('combobox', { name: 'Model', exact: true }).fill('no such model');
   },
   'held-over': async (page) => {
     const held = await page.evaluateHandle(() => {

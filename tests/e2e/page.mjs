@@ -13,7 +13,7 @@ export function parts(page) {
     length: page.getByRole('textbox', { name: 'Context length' }),
     slider: page.getByRole('slider', { name: 'Context length' }),
     pool: page.getByRole('textbox', { name: 'Pool per GPU' }),
-    model: page.getByRole('combobox', { name: 'Model' }),
+    model: page.getByRole('combobox', { name: 'Model', exact: true }),
     options: page.locator('#models [role="option"]'),
     recognised: page.locator('#recognised'),
     fileProblem: page.locator('#file-problem'),

@@ -405,12 +405,7 @@ fn what_is_not_modelled_is_named() {
         (
             "h200\"}",
             "h200\",\"args\":{\"speculative_config\":{\"method\":\"eagle3\",\"num_speculative_tokens\":1,\"model\":\"a/b\"}}}",
-            "the draft model \"a/b\" is not in the catalog; pass its config.json as draft_hf_config",
-        ),
-        (
-            "h200\"}",
-            "h200\",\"args\":{\"prefill_context_parallel_size\":2}}",
-            "prefill_context_parallel_size is not modelled yet",
+            "the draft model \"a/b\" is not in the catalog; give its config.json, too (draft_hf_config)",
         ),
         (
             "h200\"}",

@@ -1,6 +1,7 @@
 //! `kvx`: the resolver on the command line.
 
 mod changes;
+mod drafting;
 mod lines;
 mod options;
 mod render;

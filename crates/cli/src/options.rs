@@ -6,14 +6,17 @@ use clap::{Arg, ArgAction, Command};
 use kv_resolver::release::engine_args;
 use kv_resolver::{Flag, FlagKind, Release};
 
+use crate::drafting;
+
 /// vLLM's short options of several letters, which clap does not know.
-const SHORT: [(&str, &str); 6] = [
+const SHORT: [(&str, &str); 7] = [
     ("-tp", "--tensor-parallel-size"),
     ("-dp", "--data-parallel-size"),
     ("-dcp", "--decode-context-parallel-size"),
     ("-pp", "--pipeline-parallel-size"),
     ("-pcp", "--prefill-context-parallel-size"),
     ("-ep", "--enable-expert-parallel"),
+    ("-sc", "--speculative-config"),
 ];
 
 /// Options of the server around the engine, each with a value; none reaches the KV cache.
@@ -46,7 +49,8 @@ const SERVER_SWITCHES: [&str; 6] = [
 /// `--kv_cache_dtype` as `--kv-cache-dtype`, `-tp` as `--tensor-parallel-size`:
 /// vLLM takes both spellings.
 pub fn normalise(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
-    arguments
+    drafting::join_dotted(arguments.collect())
+        .into_iter()
         .map(|argument| {
             let Some(text) = argument.to_str() else {
                 return argument;
@@ -208,6 +212,9 @@ fn engine(mut command: Command) -> Command {
             );
         }
     }
+    for option in drafting::options() {
+        command = command.arg(option.help_heading(HEADING));
+    }
     for name in unruled() {
         command = command.arg(
             Arg::new(name)
@@ -245,7 +252,9 @@ fn known(flag: Flag) -> Arg {
 
 /// Flags that some release takes and the resolver has no rule for.
 pub fn unruled() -> impl Iterator<Item = &'static str> {
-    engine_args::every_name().filter(|name| name.parse::<Flag>().is_err() && *name != "model")
+    engine_args::every_name().filter(|name| {
+        name.parse::<Flag>().is_err() && !drafting::is_read(name) && *name != "model"
+    })
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use kv_resolver::error::Outcome;
-use kv_resolver::resolution::human_bytes;
+use kv_resolver::resolution::{LayerRow, human_bytes};
+use kv_resolver::speculation::{Drafter, drafter};
 use kv_resolver::trace::TraceStep;
 use kv_resolver::units::thousands;
 use kv_resolver::weights::WeightBytes;
@@ -25,13 +26,13 @@ pub fn answer(model: &str, request: &Request, result: &Result<Resolution, Startu
         request.release
     );
     match result {
-        Ok(resolution) => resolved(&mut out, resolution),
+        Ok(resolution) => resolved(&mut out, request, resolution),
         Err(error) => refused(&mut out, error),
     }
     out
 }
 
-fn resolved(out: &mut String, r: &Resolution) {
+fn resolved(out: &mut String, request: &Request, r: &Resolution) {
     let dtype = if r.cache_dtype == r.requested_cache_dtype {
         r.cache_dtype.to_string()
     } else {
@@ -106,6 +107,11 @@ fn resolved(out: &mut String, r: &Resolution) {
         );
     }
     weights(out, &r.weights);
+    if let Some(drafter) = drafter(request, r) {
+        for (name, value) in drafting(&drafter, r) {
+            row(out, name, value);
+        }
+    }
     stages(out, r);
     block(out, r);
     notes(out, &r.notes);
@@ -168,6 +174,51 @@ fn stages(out: &mut String, r: &Resolution) {
     }
 }
 
+/// The drafter, and what it costs.
+fn drafting(drafter: &Drafter, r: &Resolution) -> Vec<(&'static str, String)> {
+    let counted = |count: u64, noun: &str| {
+        format!(
+            "{} {noun}{}",
+            thousands(count),
+            if count == 1 { "" } else { "s" }
+        )
+    };
+    let drafts = r.layers.iter().filter(|layer| layer.is_draft);
+    let layers: Vec<String> = drafts
+        .map(|layer| format!("{} × {}", layer.count, layer.role.label()))
+        .collect();
+    let tokens = counted(drafter.num_speculative_tokens, "token");
+    let mut rows = vec![("drafter", format!("{}, {tokens} a step", drafter.method))];
+    if !layers.is_empty() {
+        rows.push(("its layers", layers.join(", ")));
+    }
+    if let Some(cost) = &drafter.cost {
+        let (marginal, fixed) = (
+            &cost.marginal_bytes_per_token,
+            &cost.fixed_bytes_per_request,
+        );
+        let costs = if cost.is_nothing() {
+            "nothing: no byte more a token or a request".to_owned()
+        } else {
+            format!(
+                "{}{} B one more token, {}{} every request",
+                marginal.sign(),
+                marginal.by,
+                fixed.sign(),
+                bytes(fixed.by)
+            )
+        };
+        rows.push(("it costs", costs));
+        if let Some([without, with]) = cost.requests.as_ref().filter(|[a, b]| a != b) {
+            rows.push((
+                "",
+                format!("{without} requests fit without it, {with} with it"),
+            ));
+        }
+    }
+    rows
+}
+
 /// What lies in a block, and in a stored state.
 fn block(out: &mut String, r: &Resolution) {
     let _ = writeln!(
@@ -186,8 +237,9 @@ fn block(out: &mut String, r: &Resolution) {
             .iter()
             .map(|member| {
                 format!(
-                    "{} × {} {}",
+                    "{} × {}{} {}",
                     member.count,
+                    draft(r.layers.get(member.layer)),
                     member.role.label(),
                     thousands(member.page_size_bytes)
                 )
@@ -203,7 +255,7 @@ fn block(out: &mut String, r: &Resolution) {
         );
     }
     let _ = writeln!(out, "\n  one stored state");
-    for slot in &r.slot_bytes {
+    for (slot, layer) in r.slot_bytes.iter().zip(&r.layers) {
         let covers = match slot.tokens_per_state {
             1 => "1 token".to_owned(),
             ..=0 => "a whole request".to_owned(),
@@ -211,10 +263,18 @@ fn block(out: &mut String, r: &Resolution) {
         };
         let _ = writeln!(
             out,
-            "    {:<16}{:>7} B for {covers}",
-            slot.role.label(),
+            "    {:<21}{:>7} B for {covers}",
+            draft(Some(layer)).to_owned() + slot.role.label(),
             thousands(slot.bytes)
         );
+    }
+}
+
+/// What precedes the role of a drafter's layers.
+fn draft(layer: Option<&LayerRow>) -> &'static str {
+    match layer {
+        Some(layer) if layer.is_draft => "draft ",
+        Some(_) | None => "",
     }
 }
 

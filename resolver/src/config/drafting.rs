@@ -105,10 +105,12 @@ pub(super) fn slots(
         }
         Slots::Lookahead | Slots::OfOneRequest | Slots::OfEachRequest => {
             trace.step(Stage::Config, FILE, "_set_max_num_scheduled_tokens", || {
+                let drafted = speculation.num_speculative_tokens;
                 format!(
-                    "{} drafts {} tokens a step; max_num_batched_tokens stays {tokens}, and so \
+                    "{} drafts {drafted} token{} a step; max_num_batched_tokens stays {tokens}, and so \
                      does what is reserved for steps in flight",
-                    speculation.method, speculation.num_speculative_tokens
+                    speculation.method,
+                    if drafted == 1 { "" } else { "s" },
                 )
             });
             Ok(())

@@ -113,18 +113,7 @@ pub(crate) fn build(
     );
     strict_window(args, model)?;
     let asked = checks::cache_dtype(args, profile)?;
-    let mut cache_dtype = match (asked, model.common.auto_cache_dtype) {
-        (CacheDtype::Auto, AutoCacheDtype::Scheme(scheme)) => {
-            trace.step(
-                Stage::Config,
-                "vllm/utils/torch_utils.py",
-                "resolve_kv_cache_dtype_string",
-                || format!("the checkpoint's scheme makes auto {scheme}"),
-            );
-            scheme
-        }
-        (asked, _) => asked,
-    };
+    let mut cache_dtype = by_scheme(asked, model, trace);
     checks::cache_fields(args, profile)?;
     packed_hybrid(cache_dtype, model)?;
     checks::skipped_numbers(args, cache_dtype, profile)?;
@@ -162,14 +151,11 @@ pub(crate) fn build(
     checks::activation_scheme(&model.common, profile)?;
     checks::quantised_dtype(dtype, model)?;
     parallel::prefill(args, &model.common, profile)?;
-    let max_model_len = drafting::length(max_model_len, speculation.as_ref(), trace);
-    let async_scheduling = drafting::async_scheduling(args, speculation.as_ref(), profile)?;
-    drafting::slots(
-        (max_num_batched_tokens, max_num_seqs),
-        speculation.as_ref(),
-        profile,
-        trace,
-    )?;
+    let drafts = speculation.as_ref();
+    let max_model_len = drafting::length(max_model_len, drafts, trace);
+    let async_scheduling = drafting::async_scheduling(args, drafts, profile)?;
+    let limits = (max_num_batched_tokens, max_num_seqs);
+    drafting::slots(limits, drafts, profile, trace)?;
     checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
     checks::mamba_block_size(args, max_model_len)?;
 
@@ -211,6 +197,22 @@ pub(crate) fn build(
         mamba_block_size: args.mamba_block_size,
         speculation,
     })
+}
+
+/// What the checkpoint's scheme makes of `auto`.
+fn by_scheme(asked: CacheDtype, model: &Model, trace: &mut Trace) -> CacheDtype {
+    match (asked, model.common.auto_cache_dtype) {
+        (CacheDtype::Auto, AutoCacheDtype::Scheme(scheme)) => {
+            trace.step(
+                Stage::Config,
+                "vllm/utils/torch_utils.py",
+                "resolve_kv_cache_dtype_string",
+                || format!("the checkpoint's scheme makes auto {scheme}"),
+            );
+            scheme
+        }
+        (asked, _) => asked,
+    }
 }
 
 fn explain_length(asked: Option<i64>, length: u64) -> String {

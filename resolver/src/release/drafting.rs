@@ -23,6 +23,8 @@ pub struct Drafting {
     /// What the refusal of async scheduling names beside EAGLE, MTP, draft models
     /// and n-grams.
     pub(crate) async_names: &'static str,
+    /// A pipeline's stages share the drafter, too, which few can be (through 0.29).
+    pub(crate) shares_drafter_out: bool,
     /// What a drafter takes of a batch.
     pub(crate) slots: Slots,
     /// `max_model_len` is lowered to the drafter's on V2 (since 0.33).
@@ -138,6 +140,7 @@ pub(super) const V0_33_0: Drafting = Drafting {
     own_backend_on_v1: true,
     asynchronous: Asynchronous::ByRunner,
     async_names: "/DSpark/DFlash",
+    shares_drafter_out: false,
     slots: Slots::Lookahead,
     length_limits_target: true,
     marks_layers: true,
@@ -177,6 +180,7 @@ pub(super) const V0_30_0: Drafting = Drafting {
 
 pub(super) const V0_29_0: Drafting = Drafting {
     bit: ReleaseBit(9),
+    shares_drafter_out: true,
     adapts_any_method: false,
     unsupported: Unsupported::Few,
     overrides: Overrides::Dtype,

@@ -261,9 +261,12 @@ impl Field {
         };
         match self.kind {
             Kind::Anything => {}
-            Kind::MaybeBool | Kind::MaybeInteger(_) | Kind::MaybeText | Kind::MaybeOneOf(_)
+            Kind::MaybeBool
+            | Kind::MaybeInteger(_)
+            | Kind::MaybeText
+            | Kind::MaybeOneOf(_)
+            | Kind::Method
                 if null => {}
-            Kind::Method if null => {}
             Kind::Bool | Kind::MaybeBool => {
                 if let Err(problem) = lax_bool(value) {
                     errors.wrong_type(name, problem, value);

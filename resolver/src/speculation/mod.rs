@@ -1,9 +1,13 @@
 //! Draft models: what `--speculative-config` asks for, and what vLLM makes of it.
 //! Mirrors `vllm/config/speculative.py`.
 
+mod cost;
+mod drafted;
 mod fields;
+mod finish;
 mod settle;
 mod synthetic;
+mod verify;
 
 use std::fmt;
 
@@ -11,6 +15,7 @@ use crate::backend::AttentionBackend;
 use crate::dtype::CacheDtype;
 use crate::model::draft::Draft;
 
+pub use cost::{Cost, Drafter, Extra, drafter};
 pub(crate) use settle::{Target, settle};
 
 /// How tokens are drafted.
@@ -72,6 +77,14 @@ impl Method {
     /// Whether the drafter fills in a block of tokens at once.
     pub const fn fills_blocks(self) -> bool {
         matches!(self, Self::Dflash | Self::Dspark)
+    }
+
+    /// Whether a checkpoint of the drafter's own goes with it, or may.
+    pub const fn takes_model(self) -> bool {
+        matches!(
+            self,
+            Self::DraftModel | Self::Eagle | Self::Eagle3 | Self::Dflash | Self::Dspark
+        )
     }
 
     /// Whether it drafts from the target's states (`use_eagle`).

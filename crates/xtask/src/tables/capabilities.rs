@@ -46,8 +46,8 @@ pub fn rows(releases: &[Tables]) -> Fallible<String> {
         "//! What each attention backend answers to every question by itself, and the order in\n\
          //! which they are tried, as vLLM said on every compute capability.\n\n\
          use super::{\n    \
-         AUTOMATIC, BY_BLOCK_STRIDE, DCP, Dtypes, FORCED_2, FORCED_4, MLA, MM_PREFIX, NON_CAUSAL,\n    \
-         Order, PER_HEAD_SCALES, Range, Row, SINKS, SLIDING_WINDOW, SPARSE, archs, floats,\n\
+         AUTOMATIC, BY_BLOCK_STRIDE, DCP, Dtypes, FORCED_2, FORCED_4, MLA, MM_PREFIX, NON_CAUSAL, Order,\n    \
+         PER_HEAD_SCALES, Range, Row, SINKS, SLIDING_WINDOW, SPARSE, archs, floats,\n\
          };\n\
          use crate::backend::AttentionBackend as B;\n\
          use crate::backend::kernel_block::KernelBlock::{Exact, MultipleOf};\n\

@@ -92,8 +92,9 @@ pub(super) fn build(
         "DeepSeekV4MultiTokenPredictor.__init__",
         || {
             format!(
-                "{} adds {count} layers that keep a window alone, grouped with the target's windows",
-                speculation.method
+                "{} adds {count} layer{} with a window alone, grouped with the target's windows",
+                speculation.method,
+                if count == 1 { "" } else { "s" },
             )
         },
     );

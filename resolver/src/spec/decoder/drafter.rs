@@ -213,7 +213,7 @@ impl Drafted<'_> {
             "DraftModelSpeculator.load_model",
             || {
                 format!(
-                    "{} adds {} layers with a cache, which are grouped as the target's are",
+                    "{} adds to the layers with a cache: {}, grouped as the target's are",
                     speculation.method,
                     draft.list.len()
                 )
