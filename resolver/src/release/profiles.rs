@@ -181,6 +181,7 @@ pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
 });
 
 pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
+    weights: weights::V0_28_0,
     backend_rules: &rules::V0_28_0,
     has_layouts: false,
     model_runner: ModelRunner::ByModel,

@@ -20,6 +20,9 @@ pub struct WeightRules {
     pub pads_plain_experts: bool,
     /// Experts of four bits keep the order of their inputs, twice (through 0.29).
     pub packed_keep_order: bool,
+    /// Sparse MLA's models are compiled as others are (0.28), so that custom kernels
+    /// are off; since 0.29 they are not.
+    pub compiles_sparse_mla: bool,
 }
 
 /// Weights of DeepSeek V4's `DSpark` drafter.
@@ -46,6 +49,7 @@ pub(super) const V0_33_0: WeightRules = WeightRules {
     },
     pads_plain_experts: true,
     packed_keep_order: false,
+    compiles_sparse_mla: false,
 };
 
 pub(super) const V0_32_0: WeightRules = WeightRules {
@@ -72,12 +76,17 @@ pub(super) const V0_29_0: WeightRules = WeightRules {
     ..V0_30_0
 };
 
+pub(super) const V0_28_0: WeightRules = WeightRules {
+    compiles_sparse_mla: true,
+    ..V0_29_0
+};
+
 pub(super) const V0_27_1: WeightRules = WeightRules {
     v4_dspark: V4Dspark {
         is_confident: false,
         ..V0_30_0.v4_dspark
     },
-    ..V0_29_0
+    ..V0_28_0
 };
 
 pub(super) const V0_26_0: WeightRules = WeightRules {

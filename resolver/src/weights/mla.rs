@@ -35,7 +35,7 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
         rank,
         &mut sheet,
         if apart { 2 } else { 1 },
-        sparse || rank.eager,
+        sparse && !rank.profile.weights.compiles_sparse_mla || rank.eager,
     )?;
     let dense = rank.size_or(Size::FirstKDenseReplace, 0).min(layers);
     if dense > 0 {
