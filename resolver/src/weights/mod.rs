@@ -1,8 +1,10 @@
 //! Bytes of one rank's weights, as vLLM builds the model: every parameter and
 //! buffer, before a checkpoint is loaded and kernels repack it.
 
+mod answer;
 mod deepseek_v4;
 mod dense;
+mod draft;
 mod hybrid;
 mod kimi_k3;
 mod linear;
@@ -12,23 +14,21 @@ mod sheet;
 mod tower;
 mod windows;
 
+pub use answer::WeightBytes;
+pub(crate) use draft::{of_drafter, of_v4_draft};
 pub(crate) use sheet::Sheet;
 
 use crate::backend::deepseek_v4::Implementation;
 use crate::config::{EngineConfig, StateDtype};
-use crate::error::{Refusal, Stage};
+use crate::error::Refusal;
 use crate::gpu::Arch;
-use crate::model::draft::Drafter;
 use crate::model::parameters::{Parameters, Size};
 use crate::model::scheme::{Kept, LoadedScales, Module, Scheme};
 use crate::model::{Common, Decoder, DeepseekV4};
 use crate::release::Profile;
 use crate::request::Request;
-use crate::speculation::Method;
-use crate::trace::Trace;
-use crate::units::{round_up, thousands};
+use crate::units::round_up;
 use linear::{Experts, Quant};
-use serde::Serialize;
 use sheet::{Part, product};
 
 /// Rows that an embedding is padded to.
@@ -56,76 +56,6 @@ impl From<Box<Refusal>> for Uncounted {
 
 fn not_modelled<T>(what: impl Into<String>) -> Result<T, Uncounted> {
     Err(Uncounted(what.into()))
-}
-
-/// Bytes of the weights on one GPU, as vLLM builds the model.
-#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
-pub struct WeightBytes {
-    /// Every parameter and buffer of the model, in bytes.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parameter_bytes: Option<u64>,
-    /// Their elements.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parameter_count: Option<u64>,
-    /// The drafter's own, beside those that it shares with the model.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub draft_parameter_bytes: Option<u64>,
-    /// Why they are not counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub parameters_uncounted: Option<String>,
-    /// Why the drafter's are not counted.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub draft_parameters_uncounted: Option<String>,
-}
-
-impl WeightBytes {
-    /// The answer of a count.
-    pub(crate) fn of(counted: Result<Sheet, Uncounted>, trace: &mut Trace) -> Self {
-        match explained(counted, "weights", trace) {
-            Ok((bytes, count)) => Self {
-                parameter_bytes: Some(bytes),
-                parameter_count: Some(count),
-                ..Self::default()
-            },
-            Err(Uncounted(reason)) => Self {
-                parameters_uncounted: Some(reason),
-                ..Self::default()
-            },
-        }
-    }
-
-    /// The drafter's beside it.
-    pub(crate) fn add_draft(&mut self, counted: Result<Sheet, Uncounted>, trace: &mut Trace) {
-        match explained(counted, "the drafter's own weights", trace) {
-            Ok((bytes, _)) => self.draft_parameter_bytes = Some(bytes),
-            Err(Uncounted(reason)) => self.draft_parameters_uncounted = Some(reason),
-        }
-    }
-}
-
-/// Bytes and elements, with a word on what they are made of.
-fn explained(
-    counted: Result<Sheet, Uncounted>,
-    what: &str,
-    trace: &mut Trace,
-) -> Result<(u64, u64), Uncounted> {
-    let sheet = counted?;
-    let (bytes, count) = sheet.total()?;
-    let file = "vllm/model_executor/model_loader/utils.py";
-    trace.step(Stage::Model, file, "initialize_model", || {
-        let mut text = format!(
-            "{} bytes of {what} on each GPU, as built:",
-            thousands(bytes)
-        );
-        for (place, (name, bytes)) in sheet.parts().enumerate() {
-            text.push_str(if place == 0 { " " } else { ", " });
-            text.push_str(name);
-            text.push(' ');
-            text.push_str(&thousands(bytes));
-        }
-        text
-    });
-    Ok((bytes, count))
 }
 
 /// What the weights of one rank follow from.
@@ -375,19 +305,6 @@ pub(crate) fn of_deepseek_v4(
     deepseek_v4::weights(rank, model, attention)
 }
 
-/// Weights of DeepSeek V4's own draft layers.
-pub(crate) fn of_v4_draft(
-    rank: &Rank,
-    model: &DeepseekV4,
-    count: u64,
-    attention: &deepseek_v4::Built,
-    fills_blocks: bool,
-) -> Result<Sheet, Uncounted> {
-    told(rank)?;
-    usual(rank)?;
-    deepseek_v4::draft(rank, model, count, attention, fills_blocks)
-}
-
 /// Which attention DeepSeek V4's layers got.
 pub(crate) fn v4_attention(
     implementation: Implementation,
@@ -426,77 +343,6 @@ pub(crate) fn of_decoder(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncoun
         "kimi_k3" => kimi_k3::weights(rank, decoder),
         "nemotron_h" => hybrid::nemotron_h(rank, decoder),
         other => not_modelled(format!("weights of {other}")),
-    }
-}
-
-/// A drafter's own weights, beside those of the target's that it takes. `rank` is the
-/// target's.
-pub(crate) fn of_drafter(
-    rank: &Rank,
-    drafter: &Drafter,
-    method: Method,
-) -> Result<Sheet, Uncounted> {
-    told(rank)?;
-    usual(rank)?;
-    if !rank.profile.weights.families {
-        return not_modelled("weights of this family on this release");
-    }
-    match method {
-        Method::Mtp => {
-            let rank = Rank {
-                plain: rank.parameters().plain_draft,
-                ..*rank
-            };
-            if !rank.plain && !rank.is_uniform() {
-                return not_modelled("MTP layers of a checkpoint of several schemes");
-            }
-            let decoder = &drafter.decoder;
-            match rank.parameters().model_type.as_str() {
-                "deepseek_v3" | "deepseek_v32" | "glm_moe_dsa" => mla::mtp(&rank, decoder),
-                "qwen3_5" | "qwen3_5_moe" => hybrid::qwen3_5_mtp(&rank, decoder),
-                "mimo_v2_flash" => windows::mimo_v2_mtp(&rank, decoder),
-                other => not_modelled(format!("MTP layers of {other}")),
-            }
-        }
-        Method::DraftModel => {
-            if drafter.common.dtype != rank.common.dtype {
-                return not_modelled("a draft model of another dtype");
-            }
-            let (own, targets) = (&drafter.common.parameters, rank.parameters());
-            let own_rank = Rank {
-                common: &drafter.common,
-                ..*rank
-            };
-            let shares_table = own.turned_by == targets.turned_by
-                && rope::rows(&own_rank)? == rope::rows(rank)?
-                && rope::turned(&own_rank, drafter.common.head_size)
-                    == rope::turned(rank, rank.common.head_size)
-                && drafter.common.head_size == rank.common.head_size;
-            let rank = Rank {
-                shares_table,
-                ..own_rank
-            };
-            of_decoder(&rank, &drafter.decoder)
-        }
-        Method::Ngram
-        | Method::NgramGpu
-        | Method::Suffix
-        | Method::CustomClass
-        | Method::ExtractHiddenStates
-        | Method::Eagle
-        | Method::Eagle3
-        | Method::Dflash
-        | Method::Dspark => not_modelled(
-            "whether its embedding and head are its own is told by its checkpoint's weights",
-        ),
-    }
-}
-
-/// A drafter as its checkpoint has it.
-fn usual(rank: &Rank) -> Result<(), Uncounted> {
-    match rank.odd_draft {
-        Some(field) => not_modelled(format!("speculative_config.{field}")),
-        None => Ok(()),
     }
 }
 
