@@ -173,6 +173,13 @@ pub(crate) fn on_any(
         ));
     }
     misleading_lines(request, resolution, notes);
+    let reads_draft = config.speculation.is_some() && request.args.draft_model().is_some();
+    if request.draft_config.is_some() && !reads_draft {
+        notes.push(Note::new(
+            "draft-config-unread",
+            "The drafter's config.json is not read: speculative_config names no model.".to_owned(),
+        ));
+    }
     on_stages(resolution, notes);
     let stages = config.pipeline_parallel_size;
     let prefill = config.context.prefill_ranks;
@@ -316,6 +323,15 @@ const fn plain_rows_declared(dtype: CacheDtype) -> bool {
 /// Notes on an error: what it means.
 pub(crate) fn on_refusal(refusal: &Refusal, request: &Request, notes: &mut Vec<Note>) {
     let (code, text) = match refusal {
+        Refusal::ZeroDivision
+            if request.args.block_size.is_none()
+                && request.args.pipeline_parallel_size.is_some() =>
+        (
+            "empty-stage",
+            "A stage of the pipeline has no layer with a cache, so its block has no bytes and vLLM \
+             divides by them: share the layers out otherwise, or among fewer stages."
+                .to_owned(),
+        ),
         Refusal::ZeroDivision => (
             "zero-page",
             format!(

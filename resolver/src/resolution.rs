@@ -134,6 +134,17 @@ const fn is_false(flag: &bool) -> bool {
     !*flag
 }
 
+/// A drafter's layers of one spec.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DraftLayers {
+    /// Layers with this spec.
+    pub count: usize,
+    /// The first such layer's name.
+    pub first: String,
+    /// What they store.
+    pub role: LayerRole,
+}
+
 /// Layers of one spec in a group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct GroupMember {
@@ -356,6 +367,9 @@ pub struct Resolution {
     /// `backends`, which are all stages'.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub stages: Vec<StageRow>,
+    /// The drafter's layers, which are among `layers`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub draft_layers: Vec<DraftLayers>,
     /// What the answer does not say by itself.
     pub notes: Vec<Note>,
     /// Why.

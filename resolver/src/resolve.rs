@@ -6,7 +6,7 @@ mod stages;
 mod weights;
 
 use deepseek_v4::deepseek_v4;
-use rows::layer_rows;
+use rows::{draft_layers, layer_rows};
 
 use crate::backend::rules::Target;
 use crate::config::{self, EngineConfig};
@@ -110,6 +110,22 @@ fn drafter_on_stages(request: &Request, config: &EngineConfig) -> Result<(), Box
     }
 }
 
+/// Of the stages, the first alone tells how it is built.
+fn drafter_is_last(config: &EngineConfig, stages: usize, trace: &mut Trace) {
+    if let Some(drafts) = config
+        .speculation
+        .as_ref()
+        .filter(|drafts| drafts.draft.is_some())
+    {
+        trace.step(
+            Stage::Model,
+            "vllm/v1/worker/gpu/model_runner.py",
+            "GPUModelRunner.__init__",
+            || format!("{}'s layers are stage {stages}'s, the last", drafts.method),
+        );
+    }
+}
+
 fn decoder(
     request: &Request,
     common: &Common,
@@ -198,6 +214,7 @@ fn decoder(
             built.push(spec::decoder::build(&stage, notes, trace)?);
         }
         once(notes);
+        drafter_is_last(config, ranges.len(), trace);
         built
     };
     if !profile.has_layouts {
@@ -320,6 +337,7 @@ fn plan(
     let requested_layout = request.env.kv_cache_layout.as_deref();
     let profile = request.release.profile();
     let rows = layer_rows(&built.layers, profile.drafting.marks_layers)?;
+    let drafted = draft_layers(&built.layers);
     let layout = if profile.has_layouts {
         stages::agree(&layouts)?;
         let candidates = layout::compact(std::mem::take(&mut built.layouts), &built.layers)?;
@@ -397,6 +415,7 @@ fn plan(
         available_memory: pool_bytes(request),
         capacity: plan.capacity,
         stages: plan.stages,
+        draft_layers: drafted,
         notes: Vec::new(),
         trace: Vec::new(),
     })

@@ -147,20 +147,16 @@ fn drafting(html: &mut Markup, drafter: &Drafter, resolution: &Resolution) {
             &text::tokens(drafter.num_speculative_tokens),
         ],
     );
-    for layer in resolution.layers.iter().filter(|layer| layer.is_draft) {
+    for layer in &resolution.draft_layers {
         html.add(
             " · {} × {}",
             &[&layer.count.to_string(), layer.role.label()],
         );
     }
     if let Some(cost) = &drafter.cost {
-        let (marginal, fixed) = (
-            &cost.marginal_bytes_per_token,
-            &cost.fixed_bytes_per_request,
-        );
         if cost.is_nothing() {
             html.text(" · costs nothing: no byte more a token or a request");
-        } else {
+        } else if let Some((marginal, fixed)) = &cost.bytes {
             html.add(
                 " · costs {}{} a token, {}{} a request",
                 &[

@@ -29,7 +29,11 @@ pub fn answer(model: &str, request: &Request, result: &Result<Resolution, Startu
         Ok(resolution) => resolved(&mut out, request, resolution),
         Err(error) => refused(&mut out, error),
     }
-    out
+    // what was passed may hold what moves a terminal's cursor
+    out.replace(
+        |c: char| c.is_control() && c != '\n',
+        &char::REPLACEMENT_CHARACTER.to_string(),
+    )
 }
 
 fn resolved(out: &mut String, request: &Request, r: &Resolution) {
@@ -183,8 +187,9 @@ fn drafting(drafter: &Drafter, r: &Resolution) -> Vec<(&'static str, String)> {
             if count == 1 { "" } else { "s" }
         )
     };
-    let drafts = r.layers.iter().filter(|layer| layer.is_draft);
-    let layers: Vec<String> = drafts
+    let layers: Vec<String> = r
+        .draft_layers
+        .iter()
         .map(|layer| format!("{} × {}", layer.count, layer.role.label()))
         .collect();
     let tokens = counted(drafter.num_speculative_tokens, "token");
@@ -193,22 +198,23 @@ fn drafting(drafter: &Drafter, r: &Resolution) -> Vec<(&'static str, String)> {
         rows.push(("its layers", layers.join(", ")));
     }
     if let Some(cost) = &drafter.cost {
-        let (marginal, fixed) = (
-            &cost.marginal_bytes_per_token,
-            &cost.fixed_bytes_per_request,
-        );
-        let costs = if cost.is_nothing() {
-            "nothing: no byte more a token or a request".to_owned()
-        } else {
-            format!(
-                "{}{} B one more token, {}{} every request",
-                marginal.sign(),
-                marginal.by,
-                fixed.sign(),
-                bytes(fixed.by)
-            )
-        };
-        rows.push(("it costs", costs));
+        if cost.is_nothing() {
+            let nothing = "nothing: no byte more a token or a request";
+            rows.push(("it costs", nothing.to_owned()));
+        } else if let Some((marginal, fixed)) = &cost.bytes {
+            let mut costs = Vec::new();
+            if marginal.by.bytes > 0 {
+                costs.push(format!(
+                    "{}{} B one more token",
+                    marginal.sign(),
+                    marginal.by
+                ));
+            }
+            if fixed.by > 0 {
+                costs.push(format!("{}{} every request", fixed.sign(), bytes(fixed.by)));
+            }
+            rows.push(("it costs", costs.join(", ")));
+        }
         if let Some([without, with]) = cost.requests.as_ref().filter(|[a, b]| a != b) {
             rows.push((
                 "",

@@ -75,11 +75,26 @@ pub fn request(
 /// which may not need one.
 fn draft_config(args: &EngineArgs) -> Result<Option<Value>, String> {
     match args.draft_model() {
-        Some(model) if find_model(model).is_some() || Path::new(model).exists() => config(model)
-            .map(Some)
-            .map_err(|error| format!("the drafter: {error}")),
+        Some(model)
+            if find_model(model).is_some() || Path::new(model).exists() || is_path(model) =>
+        {
+            config(model)
+                .map(Some)
+                .map_err(|error| format!("the drafter: {}", error.trim_start_matches("--model: ")))
+        }
         Some(_) | None => Ok(None),
     }
+}
+
+/// Whether it is meant as a file's, not as a repository's.
+fn is_path(model: &str) -> bool {
+    let starts = ["./", "../", "/", "~"]
+        .iter()
+        .any(|start| model.starts_with(start));
+    starts
+        || Path::new(model)
+            .extension()
+            .is_some_and(|end| end == "json")
 }
 
 fn config(model: &str) -> Result<Value, String> {

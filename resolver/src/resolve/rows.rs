@@ -1,7 +1,7 @@
 //! The layers of an answer: each distinct spec once.
 
 use crate::error::Refusal;
-use crate::resolution::{GroupRow, LayerRow, TensorRow};
+use crate::resolution::{DraftLayers, GroupRow, LayerRow, TensorRow};
 use crate::spec::{Layer, Layers};
 
 /// The specs as an answer has them, in order of first appearance, and where in
@@ -31,6 +31,25 @@ pub(super) fn layer_rows(layers: &Layers, marks_drafts: bool) -> Result<Rows, Bo
             .map(|spec| row_of(spec).unwrap_or_default())
             .collect(),
     })
+}
+
+/// The drafter's layers, whether or not the release tells them apart.
+pub(super) fn draft_layers(layers: &Layers) -> Vec<DraftLayers> {
+    let mut rows: Vec<(usize, DraftLayers)> = Vec::new();
+    for layer in layers.list.iter().filter(|layer| layer.is_draft) {
+        match rows.iter_mut().find(|(spec, _)| *spec == layer.spec) {
+            Some((_, row)) => row.count += 1,
+            None => rows.push((
+                layer.spec,
+                DraftLayers {
+                    count: 1,
+                    first: layers.name(*layer),
+                    role: layers.spec(*layer).role,
+                },
+            )),
+        }
+    }
+    rows.into_iter().map(|(_, row)| row).collect()
 }
 
 pub(super) struct Rows {

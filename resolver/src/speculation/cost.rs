@@ -22,10 +22,10 @@ pub struct Drafter {
 /// How an answer differs from that of the same question without the drafter.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cost {
-    /// Bytes of one more token.
-    pub marginal_bytes_per_token: Extra<BytesPerToken>,
-    /// Bytes of every request whatever its length.
-    pub fixed_bytes_per_request: Extra<u64>,
+    /// Bytes of one more token, and of every request whatever its length; `None`
+    /// beside pipeline stages, whose figures are the first stage's and the drafter
+    /// the last one's.
+    pub bytes: Option<(Extra<BytesPerToken>, Extra<u64>)>,
     /// Requests that fit without it and with it, as vLLM prints such figures;
     /// `None` without a pool, or where the longest request is not the same.
     pub requests: Option<[String; 2]>,
@@ -36,7 +36,7 @@ impl Cost {
     /// drafter's pages lie where blocks have room for them, or there are none.
     #[must_use]
     pub const fn is_nothing(&self) -> bool {
-        self.marginal_bytes_per_token.by.bytes == 0 && self.fixed_bytes_per_request.by == 0
+        matches!(&self.bytes, Some((token, request)) if token.by.bytes == 0 && request.by == 0)
     }
 }
 
@@ -89,15 +89,16 @@ fn cost(without: &Resolution, with: &Resolution) -> Option<Cost> {
     let requests = without.capacity.as_ref().zip(with.capacity.as_ref());
     let before = without.fixed_bytes_per_request;
     let after = with.fixed_bytes_per_request;
+    let fixed = Extra {
+        is_less: after < before,
+        by: after.abs_diff(before),
+    };
+    let marginal = extra(
+        without.marginal_bytes_per_token,
+        with.marginal_bytes_per_token,
+    )?;
     Some(Cost {
-        marginal_bytes_per_token: extra(
-            without.marginal_bytes_per_token,
-            with.marginal_bytes_per_token,
-        )?,
-        fixed_bytes_per_request: Extra {
-            is_less: after < before,
-            by: after.abs_diff(before),
-        },
+        bytes: with.stages.is_empty().then_some((marginal, fixed)),
         requests: requests
             .filter(|_| without.max_model_len == with.max_model_len)
             .map(|(without, with)| [without, with].map(|capacity| capacity.requests.clone())),

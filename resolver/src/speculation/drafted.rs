@@ -116,8 +116,8 @@ impl Asked<'_> {
         let names_mask_token = draft::names_mask_token(config);
         if draft.is_none() && names_mask_token {
             return Err(Refusal::not_modelled(
-                "a DeepSeek V4 without dspark_target_layer_ids and dspark_markov_rank has no \
-                 DSpark layers that are modelled",
+                "a DeepSeek V4 whose config.json lacks dspark_target_layer_ids or \
+                 dspark_markov_rank has no DSpark layers that are modelled",
             ));
         }
         Ok(Drafted {
@@ -171,8 +171,9 @@ impl Asked<'_> {
             _ => Apart::DraftModel,
         };
         let layers = self.target.model.common.num_hidden_layers;
-        let drafter =
-            draft::apart(config, kind, layers).map_err(|error| unmodelled_draft(&error))?;
+        let drafter = draft::apart(config, kind, layers).map_err(|error| {
+            Refusal::not_modelled(format!("method {method} with the drafter: {error}"))
+        })?;
         let block = ["block_size", "dspark_block_size"]
             .into_iter()
             .find_map(|field| config.get_set(field).and_then(Value::as_integer));

@@ -5,6 +5,7 @@ use crate::error::{Refusal, Stage};
 use crate::python::{Bound, FieldErrors, TypeProblem, lax_bool, lax_float, lax_int};
 use crate::release::Drafting;
 use crate::release::masks::{ALL, from, only};
+use crate::units::TWO_TO_63;
 use crate::value::Value;
 
 /// What a field takes.
@@ -192,6 +193,19 @@ const METHODS: [(&str, u16); 40] = [
     ("dspark", from(5)),
 ];
 
+/// Keys beyond any config.
+const MOST_KEYS: usize = 200;
+
+/// Whether pydantic prints the value whole, and JSON's reader has it exactly.
+fn is_short(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Integer(_) => true,
+        Value::Float(number) => number.abs() < TWO_TO_63,
+        Value::String(text) => text.len() <= 200,
+        Value::Array(_) | Value::Object(_) => false,
+    }
+}
+
 /// `--speculative-config`, its types checked.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Fields<'a>(&'a Value);
@@ -205,13 +219,19 @@ impl<'a> Fields<'a> {
             .filter(|field| rules.bit.is_in(field.releases));
         for field in fields.clone() {
             if let Some(value) = config.get(field.name) {
+                if field.kind != Kind::Anything && !is_short(value) {
+                    return Err(not_modelled(field.name));
+                }
                 field.check(value, rules, &mut errors);
             }
         }
         if let Value::Object(entries) = config {
+            if entries.len() > MOST_KEYS {
+                return Err(not_modelled("keys, so many of them,"));
+            }
             for (name, value) in entries {
                 if !fields.clone().any(|field| field.name == name) {
-                    if matches!(value, Value::Array(_) | Value::Object(_)) || name.len() > 80 {
+                    if !is_short(value) || name.len() > 80 {
                         return Err(not_modelled(name));
                     }
                     errors.unexpected(name, value);
