@@ -7,6 +7,7 @@ use crate::gpu::Arch;
 use crate::request::Request;
 use crate::resolution::Resolution;
 use crate::resolve::resolve_quietly;
+use crate::value::Value;
 
 /// Spellings to suggest, plainest first; `auto` may be what the checkpoint says.
 const DTYPES: [CacheDtype; 3] = [CacheDtype::Auto, CacheDtype::Fp8, CacheDtype::Bfloat16];
@@ -96,6 +97,7 @@ fn layers(request: &Request, advice: &mut Vec<Advice>) {
         without(request, flag, advice);
     }
     for_context_parallelism(request, advice);
+    for_a_drafters_dtype(request, advice);
     without_layout(request, advice);
     if advice.is_empty() {
         without_several(request, advice);
@@ -215,6 +217,35 @@ fn for_context_parallelism(request: &Request, advice: &mut Vec<Advice>) {
         advice.push(Advice {
             text: "--enforce-eager works: no CUDA graphs.".to_owned(),
             set: vec![(Flag::EnforceEager.name(), "true".to_owned())],
+        });
+    }
+}
+
+/// Where the drafter is given a cache dtype, vLLM makes its cache config again
+/// and then takes the default block size for the user's own.
+fn for_a_drafters_dtype(request: &Request, advice: &mut Vec<Advice>) {
+    let without_dtype = attempt(request, |changed| {
+        if let Some(Value::Object(fields)) = &mut changed.args.speculative_config {
+            fields.retain(|(name, _)| name != "kv_cache_dtype");
+        }
+    });
+    if without_dtype.is_none() {
+        return;
+    }
+    advice.push(Advice {
+        text: "Leave kv_cache_dtype out of --speculative-config.".to_owned(),
+        set: Vec::new(),
+    });
+    let size = 64;
+    let sized = attempt(request, |changed| changed.args.block_size = Some(size));
+    if sized.is_some() {
+        advice.push(Advice {
+            text: format!(
+                "{} {size} works: the drafter's own kv_cache_dtype makes vLLM take the default \
+                 of 16 for your word.",
+                Flag::BlockSize.option()
+            ),
+            set: vec![(Flag::BlockSize.name(), size.to_string())],
         });
     }
 }

@@ -381,14 +381,10 @@ mod tests {
         let mut args = EngineArgs::default();
         args.set_by_name("lora_modules", &Value::Object(vec![]))
             .unwrap();
-        args.set_by_name("prefill_context_parallel_size", &Value::Integer(1))
-            .unwrap();
-        args.set_by_name("prefill_context_parallel_size", &Value::Integer(2))
-            .unwrap();
+        for on in [false, true] {
+            args.set_by_name("enable_lora", &Value::Bool(on)).unwrap();
+        }
         args.set_by_name("seed", &Value::Integer(7)).unwrap();
-        assert_eq!(
-            args.unmodelled,
-            ["lora_modules", "prefill_context_parallel_size"]
-        );
+        assert_eq!(args.unmodelled, ["lora_modules", "enable_lora"]);
     }
 }

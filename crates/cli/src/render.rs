@@ -124,15 +124,9 @@ fn resolved(out: &mut String, request: &Request, r: &Resolution) {
 
 /// Bytes of the weights, as far as they are counted.
 fn weights(out: &mut String, weights: &WeightBytes) {
-    let row = |out: &mut String, name: &str, bytes: Option<u64>, uncounted: Option<&String>| {
-        let text = match (bytes, uncounted) {
-            (Some(bytes), _) => {
-                format!(
-                    "{} bytes ({}) as built",
-                    thousands(bytes),
-                    human_bytes(bytes)
-                )
-            }
+    let row = |out: &mut String, name: &str, built: Option<u64>, uncounted: Option<&String>| {
+        let text = match (built, uncounted) {
+            (Some(size), _) => format!("{}, as built", bytes(size)),
             (None, Some(why)) => format!("not counted: {why}"),
             (None, None) => return,
         };

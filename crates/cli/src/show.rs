@@ -283,7 +283,7 @@ mod tests {
         for part in [
             "drafter                   mtp, 2 tokens a step",
             "its layers                1 × MLA",
-            "it costs                  +1,152 B one more token, +0 B (0 B) every request",
+            "it costs                  +1,152 B one more token",
             "3.73 requests fit without it, 3.67 with it",
             "draft MLA",
         ] {

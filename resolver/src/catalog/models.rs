@@ -163,7 +163,9 @@ pub const MODELS: [CatalogModel; 78] = [
     },
     CatalogModel {
         id: "nvidia/NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4",
-        config_json: include_str!("models/nvidia--NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4.json"),
+        config_json: include_str!(
+            "models/nvidia--NVIDIA-Nemotron-3.5-Lightning-30B-A3B-NVFP4.json"
+        ),
     },
     CatalogModel {
         id: "nvidia/Qwen3-235B-A22B-NVFP4",

@@ -36,7 +36,11 @@ pub(super) struct Drafted {
 impl Drafted {
     /// What their weights follow from: the attention, its rows, and how many layers.
     pub(super) fn weights(&self) -> (Implementation, TorchDtype, u64) {
-        (self.implementation, self.resolved.rows, u64::from(self.count))
+        (
+            self.implementation,
+            self.resolved.rows,
+            u64::from(self.count),
+        )
     }
 }
 
