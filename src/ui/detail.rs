@@ -2,6 +2,7 @@
 
 use kv_resolver::resolution::Note;
 use kv_resolver::speculation::Drafter;
+use kv_resolver::weights::WeightBytes;
 use kv_resolver::{Outcome, Resolution};
 use leptos::prelude::*;
 
@@ -132,10 +133,35 @@ fn facts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
             &text::number(resolution.max_num_batched_tokens),
         ],
     );
+    weights(html, &resolution.weights);
     if let Some(drafter) = &answer.drafter {
         drafting(html, drafter, resolution);
     }
     html.add("</dl>", &[]);
+}
+
+/// What the weights take of each GPU, or why that is not counted.
+fn weights(html: &mut Markup, weights: &WeightBytes) {
+    let counted = |bytes: Option<u64>, uncounted: &Option<String>| match (bytes, uncounted) {
+        (Some(bytes), _) => Some((text::bytes(bytes), text::exact_bytes(bytes))),
+        (None, Some(why)) => Some(("not counted".to_owned(), why.clone())),
+        (None, None) => None,
+    };
+    let Some((own, more)) = counted(weights.parameter_bytes, &weights.parameters_uncounted) else {
+        return;
+    };
+    html.add(
+        "<div class=\"weights\"><dt>Weights a GPU, as built</dt><dd>{} <small>{}",
+        &[&own, &more],
+    );
+    let drafter = counted(
+        weights.draft_parameter_bytes,
+        &weights.draft_parameters_uncounted,
+    );
+    if let Some((own, more)) = drafter {
+        html.add(" · the drafter {}: {}", &[&own, &more]);
+    }
+    html.add("</small></dd></div>", &[]);
 }
 
 /// The drafter, its layers and what it costs.

@@ -21,6 +21,7 @@ function fields(page) {
     model: group.getByLabel('model', { exact: true }),
     config: group.getByLabel('The drafter\'s config.json'),
     drafter: page.locator('.facts .drafter'),
+    weights: page.locator('.facts .weights'),
     command: page.locator('.command pre'),
   };
 }
@@ -29,8 +30,9 @@ test('mtp on V4-Flash: a window layer more, which costs nothing, as kvx show say
   await withPage(context, {}, async (page) => {
     await mounted(page);
     const { answer, verdict } = parts(page);
-    const { method, tokens, model, drafter, command } = fields(page);
+    const { method, tokens, model, drafter, weights, command } = fields(page);
     assert.equal(await drafter.count(), 0);
+    assert.match(await weights.innerText(), /as built\s+[\d.]+ GiB [\d,]+ B$/);
     assert.equal(await method.isVisible(), false);
     await page.getByText(SUMMARY).click();
     assert.equal(await tokens.isVisible(), false);
@@ -38,6 +40,7 @@ test('mtp on V4-Flash: a window layer more, which costs nothing, as kvx show say
     await method.selectOption('mtp');
     assert.match(await verdict.innerText(), /DeepSeek-V4-Flash with mtp on 8 × H200/);
     assert.match(await drafter.innerText(), /mtp, 1 token a step[\s\S]*1 × window · costs nothing/);
+    assert.match(await weights.innerText(), / · the drafter [\d.]+ [GM]iB: [\d,]+ B$/);
     assert.match(await page.locator('.slots').innerText(), /window · draft/);
     assert.doesNotMatch(await answer.innerText(), /21 × window/);
     assert.match(await command.innerText(), /--speculative-config '\{"method": "mtp", "num_speculative_tokens": 1\}'/);

@@ -7,10 +7,11 @@ import { test } from 'node:test';
 import { DIST, mounted, setUp, withPage } from './harness.mjs';
 import { gzip } from './server.mjs';
 
-// The design's figure. With DeepSeek V4 alone the page met it; with every family of 0.33.0 and their drafters it does not yet.
+// The design's figure. With DeepSeek V4 alone the page met it; with every family of 14 releases, their drafters (+35 kB) and
+// their weights (+25 kB) it does not yet.
 const FIRST_LOAD_BUDGET_BYTES = 200_000;
 // What the page weighs today, rounded up, its models among it: it may shrink, never grow.
-const FIRST_LOAD_LIMIT_BYTES = 284_500;
+const FIRST_LOAD_LIMIT_BYTES = 311_100;
 const EVERYTHING_BUDGET_BYTES = 400_000;
 
 const context = setUp();
