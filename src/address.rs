@@ -1,5 +1,7 @@
 //! The input as a query string, and back. Whatever the address holds, the input is one that can be answered.
 
+mod coding;
+
 use std::sync::Arc;
 
 use kv_resolver::catalog::find_gpu;
@@ -7,6 +9,7 @@ use kv_resolver::release::ReleaseError;
 use kv_resolver::speculation::Method;
 use kv_resolver::{CacheDtype, Flag, Release, Value};
 
+use self::coding::{decode, encode, minify};
 use crate::asked::{draft_tokens, flag_value, pasted_config, pool_bytes};
 use crate::catalog::Catalog;
 use crate::input::{Input, ModelChoice, default_model, short_model_name};
@@ -300,68 +303,6 @@ fn clip(text: &str) -> String {
 
 fn quoted(text: &str) -> String {
     kv_resolver::units::quoted(&clip(text))
-}
-
-/// JSON without the spaces between its tokens.
-fn minify(json: &str) -> String {
-    let mut out = String::with_capacity(json.len());
-    let (mut in_string, mut escaped) = (false, false);
-    for character in json.chars() {
-        if in_string {
-            in_string = escaped || character != '"';
-            escaped = !escaped && character == '\\';
-        } else if character.is_ascii_whitespace() {
-            continue;
-        } else {
-            in_string = character == '"';
-        }
-        out.push(character);
-    }
-    out
-}
-
-/// Percent-encodes what a query value cannot hold.
-fn encode(text: &str) -> String {
-    const HEX: [char; 16] = [
-        '0', '1', '2', '3', '4', '5', '6', '7', '8', '9', 'A', 'B', 'C', 'D', 'E', 'F',
-    ];
-    let mut out = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~/:,".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            out.push('%');
-            out.push(HEX[usize::from(byte >> 4)]);
-            out.push(HEX[usize::from(byte & 15)]);
-        }
-    }
-    out
-}
-
-/// Undoes [`encode`]; what is not an escape stays as it is, and bytes that are no text become `�`.
-fn decode(text: &str) -> String {
-    let hex = |byte: u8| char::from(byte).to_digit(16);
-    let bytes = text.as_bytes();
-    let mut out = Vec::with_capacity(bytes.len());
-    let mut index = 0;
-    while index < bytes.len() {
-        match bytes[index..] {
-            [b'%', high, low, ..] => {
-                if let (Some(high), Some(low)) = (hex(high), hex(low)) {
-                    #[allow(clippy::cast_possible_truncation)] // two hex digits
-                    out.push((high * 16 + low) as u8);
-                    index += 3;
-                    continue;
-                }
-                out.push(b'%');
-            }
-            [b'+', ..] => out.push(b' '),
-            [byte, ..] => out.push(byte),
-            [] => {}
-        }
-        index += 1;
-    }
-    String::from_utf8_lossy(&out).into_owned()
 }
 
 #[cfg(test)]

@@ -14,7 +14,7 @@ use crate::context_parallel::{Checks, Family};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
 use crate::layout::{self, KvCacheLayout};
-use crate::model::decoder::{DecoderLayer, LayerKind, LinearKernel, WindowSource};
+use crate::model::decoder::{LayerKind, LinearKernel, WindowSource};
 use crate::model::{Common, Decoder, Kind, Model, ModelError};
 use crate::plan::{self, LayerRange, Plan};
 use crate::release::{InFlight, MambaMode};
@@ -22,7 +22,6 @@ use crate::request::Request;
 use crate::resolution::{Note, Resolution, SlotBytes};
 use crate::spec;
 use crate::spec::decoder::{Built, Context};
-use crate::speculation::Method;
 use crate::trace::Trace;
 use crate::weights::{Rank, WeightBytes};
 use crate::{advice, notes};
@@ -78,51 +77,12 @@ fn run(
     config::own_code(&request.args, &model.common)?;
     let arch = arch(request)?;
     let config = config::build(request, &model, trace)?;
-    drafter_on_stages(request, &config)?;
+    stages::drafter_on_stages(request, &config)?;
     match &model.kind {
         Kind::DeepseekV4(facts) => {
             deepseek_v4(request, &model.common, facts, &config, arch, notes, trace)
         }
         Kind::Decoder(facts) => decoder(request, &model.common, facts, &config, arch, notes, trace),
-    }
-}
-
-/// A drafter is the last stage's. Draft models share their own layers out by the
-/// same partition, and not every target passes on the states that others read:
-/// neither is modelled.
-fn drafter_on_stages(request: &Request, config: &EngineConfig) -> Result<(), Box<Refusal>> {
-    let stages = config.pipeline_parallel_size > 1;
-    let context = config.shares_tokens();
-    let partition = request.env.pp_layer_partition.is_some();
-    match &config.speculation {
-        Some(drafts) if drafts.method == Method::DraftModel && (stages || partition || context) => {
-            Err(Refusal::not_modelled(
-                "a draft model beside pipeline stages or context parallelism is not modelled",
-            ))
-        }
-        Some(drafts) if stages && drafts.draft.is_some() && drafts.method != Method::Mtp => {
-            Err(Refusal::not_modelled(format!(
-                "{} with several pipeline stages is not modelled",
-                drafts.method
-            )))
-        }
-        _ => Ok(()),
-    }
-}
-
-/// Of the stages, the first alone tells how it is built.
-fn drafter_is_last(config: &EngineConfig, stages: usize, trace: &mut Trace) {
-    if let Some(drafts) = config
-        .speculation
-        .as_ref()
-        .filter(|drafts| drafts.draft.is_some())
-    {
-        trace.step(
-            Stage::Model,
-            "vllm/v1/worker/gpu/model_runner.py",
-            "GPUModelRunner.__init__",
-            || format!("{}'s layers are stage {stages}'s, the last", drafts.method),
-        );
     }
 }
 
@@ -198,7 +158,7 @@ fn decoder(
     } else {
         let mut built = Vec::with_capacity(ranges.len());
         for range in &ranges {
-            stage_with_experts(common, decoder, range)?;
+            stages::stage_with_experts(common, decoder, range)?;
             let stage = Context {
                 decoder: &decoder.stage(range),
                 drafts: built.len() + 1 == ranges.len(),
@@ -214,7 +174,7 @@ fn decoder(
             built.push(spec::decoder::build(&stage, notes, trace)?);
         }
         once(notes);
-        drafter_is_last(config, ranges.len(), trace);
+        stages::drafter_is_last(config, ranges.len(), trace);
         built
     };
     if !profile.has_layouts {
@@ -245,28 +205,6 @@ fn keeps_all_states(request: &Request, decoder: &Decoder, config: &EngineConfig)
     let asks = request.args.mamba_cache_mode.as_deref() == Some("all");
     let may = request.release.profile().mamba_mode == MambaMode::MayBeAll;
     asks && may && can && config.enable_prefix_caching
-}
-
-/// Some models with experts look for a layer that has them on every stage, each
-/// in words of its own.
-fn stage_with_experts(
-    common: &Common,
-    decoder: &Decoder,
-    range: &LayerRange,
-) -> Result<(), Box<Refusal>> {
-    let of_stage = |layer: &&DecoderLayer| range.contains(&u64::from(layer.index));
-    let with_cache = decoder.layers.iter().filter(of_stage).count() as u64;
-    let layers = range.end - range.start;
-    // Nemotron-H's layers keep a cache or have experts
-    let lacks =
-        layers == 0 || (common.architecture == "NemotronHForCausalLM" && with_cache == layers);
-    if lacks && common.has_experts {
-        return Err(Refusal::not_modelled(format!(
-            "a stage of {} without experts is not modelled",
-            common.architecture
-        )));
-    }
-    Ok(())
 }
 
 /// Each note once, however many stages have made it.

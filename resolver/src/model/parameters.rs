@@ -1,6 +1,12 @@
 //! What a model's weights follow from: sizes that config.json names, and how the
 //! checkpoint is quantised.
 
+mod rope;
+
+pub use rope::Rope;
+
+use rope::{rope, rotary_part, turned_by};
+
 use super::decoder::LayerKind;
 use super::families::linear;
 use super::fields::{array, text};
@@ -137,17 +143,6 @@ impl Sizes {
     pub fn get(&self, size: Size) -> Option<u64> {
         self.0[size as usize]
     }
-}
-
-/// Where a position's rotary table ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Rope {
-    /// `max_position_embeddings`
-    Whole,
-    /// So many positions, of YaRN.
-    Yarn(u64),
-    /// Of a kind, or in a way, without rules here.
-    Unknown,
 }
 
 /// How many layers of Nemotron-H are of which kind.
@@ -336,100 +331,12 @@ fn pattern(kinds: &[char]) -> Pattern {
     }
 }
 
-fn settings(language: &Value) -> Option<&Value> {
-    let rope = language
-        .get_set("rope_scaling")
-        .or(language.get_set("rope_parameters"))?;
-    let is_nested = matches!(rope, Value::Object(entries) if entries.iter().any(|(_, value)| matches!(value, Value::Object(_))));
-    (!is_nested).then_some(rope)
-}
-
-/// Mirrors `vllm/model_executor/layers/rotary_embedding/__init__.py` `get_rope`.
-fn rope(language: &Value) -> Rope {
-    let has = |field| language.get_set(field).is_some();
-    let Some(settings) = settings(language) else {
-        return if has("rope_scaling") || has("rope_parameters") {
-            Rope::Unknown
-        } else {
-            Rope::Whole
-        };
-    };
-    let kind = settings.get_set("rope_type").or(settings.get_set("type"));
-    match kind.and_then(Value::as_str) {
-        None | Some("default" | "llama3" | "mrope") => Rope::Whole,
-        Some("yarn") => {
-            let number = |field| settings.get_set(field).and_then(Value::as_integer);
-            let original = number("original_max_position_embeddings");
-            match (original, number("factor")) {
-                (Some(original @ 1..=MOST), Some(factor @ 1..=MOST)) => {
-                    match original.checked_mul(factor).map(u64::try_from) {
-                        Some(Ok(rows)) => Rope::Yarn(rows),
-                        _ => Rope::Unknown,
-                    }
-                }
-                _ => Rope::Unknown,
-            }
-        }
-        Some(_) => Rope::Unknown,
-    }
-}
-
-/// Names of what turns a table.
-const TURNS: [&str; 12] = [
-    "rope_theta",
-    "rope_type",
-    "type",
-    "factor",
-    "low_freq_factor",
-    "high_freq_factor",
-    "beta_fast",
-    "beta_slow",
-    "mscale",
-    "mscale_all_dim",
-    "truncate",
-    "mrope_section",
-];
-
-/// The base and settings, in the order of [`TURNS`].
-fn turned_by(language: &Value) -> Vec<Option<Value>> {
-    let nothing = Value::Null;
-    let settings = settings(language).unwrap_or(&nothing);
-    let of = |name: &&str| {
-        let value = settings.get_set(name).or_else(|| {
-            (*name == "rope_theta")
-                .then(|| language.get_set(name))
-                .flatten()
-        })?;
-        // 10000.0 is 10000
-        Some(
-            value
-                .as_integer()
-                .map_or_else(|| value.clone(), Value::Integer),
-        )
-    };
-    TURNS.iter().map(of).collect()
-}
-
 /// A name of ModelOpt's list of what is left out that stands for the MTP layers.
 fn plain_draft(config: &Value) -> bool {
     let list = config
         .get_set("quantization_config")
         .and_then(|quantization| quantization.get("ignore"));
     matches!(list, Some(Value::Array(names)) if names.iter().any(|name| name.as_str() == Some("mtp*")))
-}
-
-#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to a million
-fn rotary_part(language: &Value) -> Option<u64> {
-    let nothing = Value::Null;
-    let settings = settings(language).unwrap_or(&nothing);
-    let part = [settings, language]
-        .iter()
-        .find_map(|part| part.get_set("partial_rotary_factor"))?;
-    match part {
-        Value::Float(part) if (0.0..=1.0).contains(part) => Some((part * 1e6).round() as u64),
-        Value::Integer(1) => Some(1_000_000),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

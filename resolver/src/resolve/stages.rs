@@ -1,11 +1,16 @@
 //! The stages of a pipeline: each is built by itself, as each worker does.
 
+use crate::config::EngineConfig;
 use crate::error::{Refusal, Stage};
 use crate::layout::KvCacheLayout;
+use crate::model::decoder::DecoderLayer;
+use crate::model::{Common, Decoder};
 use crate::plan::LayerRange;
 use crate::python::{parse_int, repr_list};
+use crate::request::Request;
 use crate::spec::Layer;
 use crate::spec::decoder::Built;
+use crate::speculation::Method;
 use crate::trace::Trace;
 
 /// The stages' layers: `VLLM_PP_LAYER_PARTITION`, or as even a share as there is,
@@ -144,6 +149,70 @@ fn asked(text: &str, layers: u64, stages: u64) -> Result<Vec<u64>, Box<Refusal>>
     counts.map_err(|_| {
         Refusal::not_modelled("VLLM_PP_LAYER_PARTITION with a negative number is not modelled")
     })
+}
+
+/// A drafter is the last stage's. Draft models share their own layers out by the
+/// same partition, and not every target passes on the states that others read:
+/// neither is modelled.
+pub(super) fn drafter_on_stages(
+    request: &Request,
+    config: &EngineConfig,
+) -> Result<(), Box<Refusal>> {
+    let stages = config.pipeline_parallel_size > 1;
+    let context = config.shares_tokens();
+    let partition = request.env.pp_layer_partition.is_some();
+    match &config.speculation {
+        Some(drafts) if drafts.method == Method::DraftModel && (stages || partition || context) => {
+            Err(Refusal::not_modelled(
+                "a draft model beside pipeline stages or context parallelism is not modelled",
+            ))
+        }
+        Some(drafts) if stages && drafts.draft.is_some() && drafts.method != Method::Mtp => {
+            Err(Refusal::not_modelled(format!(
+                "{} with several pipeline stages is not modelled",
+                drafts.method
+            )))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Of the stages, the first alone tells how it is built.
+pub(super) fn drafter_is_last(config: &EngineConfig, stages: usize, trace: &mut Trace) {
+    if let Some(drafts) = config
+        .speculation
+        .as_ref()
+        .filter(|drafts| drafts.draft.is_some())
+    {
+        trace.step(
+            Stage::Model,
+            "vllm/v1/worker/gpu/model_runner.py",
+            "GPUModelRunner.__init__",
+            || format!("{}'s layers are stage {stages}'s, the last", drafts.method),
+        );
+    }
+}
+
+/// Some models with experts look for a layer that has them on every stage, each
+/// in words of its own.
+pub(super) fn stage_with_experts(
+    common: &Common,
+    decoder: &Decoder,
+    range: &LayerRange,
+) -> Result<(), Box<Refusal>> {
+    let of_stage = |layer: &&DecoderLayer| range.contains(&u64::from(layer.index));
+    let with_cache = decoder.layers.iter().filter(of_stage).count() as u64;
+    let layers = range.end - range.start;
+    // Nemotron-H's layers keep a cache or have experts
+    let lacks =
+        layers == 0 || (common.architecture == "NemotronHForCausalLM" && with_cache == layers);
+    if lacks && common.has_experts {
+        return Err(Refusal::not_modelled(format!(
+            "a stage of {} without experts is not modelled",
+            common.architecture
+        )));
+    }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -1,0 +1,104 @@
+//! What rotary tables are made of: their length, their settings, the part of a head that turns.
+
+use super::MOST;
+use crate::value::Value;
+
+/// Where a position's rotary table ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Rope {
+    /// `max_position_embeddings`
+    Whole,
+    /// So many positions, of YaRN.
+    Yarn(u64),
+    /// Of a kind, or in a way, without rules here.
+    Unknown,
+}
+
+fn settings(language: &Value) -> Option<&Value> {
+    let rope = language
+        .get_set("rope_scaling")
+        .or(language.get_set("rope_parameters"))?;
+    let is_nested = matches!(rope, Value::Object(entries) if entries.iter().any(|(_, value)| matches!(value, Value::Object(_))));
+    (!is_nested).then_some(rope)
+}
+
+/// Mirrors `vllm/model_executor/layers/rotary_embedding/__init__.py` `get_rope`.
+pub(super) fn rope(language: &Value) -> Rope {
+    let has = |field| language.get_set(field).is_some();
+    let Some(settings) = settings(language) else {
+        return if has("rope_scaling") || has("rope_parameters") {
+            Rope::Unknown
+        } else {
+            Rope::Whole
+        };
+    };
+    let kind = settings.get_set("rope_type").or(settings.get_set("type"));
+    match kind.and_then(Value::as_str) {
+        None | Some("default" | "llama3" | "mrope") => Rope::Whole,
+        Some("yarn") => {
+            let number = |field| settings.get_set(field).and_then(Value::as_integer);
+            let original = number("original_max_position_embeddings");
+            match (original, number("factor")) {
+                (Some(original @ 1..=MOST), Some(factor @ 1..=MOST)) => {
+                    match original.checked_mul(factor).map(u64::try_from) {
+                        Some(Ok(rows)) => Rope::Yarn(rows),
+                        _ => Rope::Unknown,
+                    }
+                }
+                _ => Rope::Unknown,
+            }
+        }
+        Some(_) => Rope::Unknown,
+    }
+}
+
+/// Names of what turns a table.
+const TURNS: [&str; 12] = [
+    "rope_theta",
+    "rope_type",
+    "type",
+    "factor",
+    "low_freq_factor",
+    "high_freq_factor",
+    "beta_fast",
+    "beta_slow",
+    "mscale",
+    "mscale_all_dim",
+    "truncate",
+    "mrope_section",
+];
+
+/// The base and settings, in the order of [`TURNS`].
+pub(super) fn turned_by(language: &Value) -> Vec<Option<Value>> {
+    let nothing = Value::Null;
+    let settings = settings(language).unwrap_or(&nothing);
+    let of = |name: &&str| {
+        let value = settings.get_set(name).or_else(|| {
+            (*name == "rope_theta")
+                .then(|| language.get_set(name))
+                .flatten()
+        })?;
+        // 10000.0 is 10000
+        Some(
+            value
+                .as_integer()
+                .map_or_else(|| value.clone(), Value::Integer),
+        )
+    };
+    TURNS.iter().map(of).collect()
+}
+
+/// `partial_rotary_factor`, in millionths.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to a million
+pub(super) fn rotary_part(language: &Value) -> Option<u64> {
+    let nothing = Value::Null;
+    let settings = settings(language).unwrap_or(&nothing);
+    let part = [settings, language]
+        .iter()
+        .find_map(|part| part.get_set("partial_rotary_factor"))?;
+    match part {
+        Value::Float(part) if (0.0..=1.0).contains(part) => Some((part * 1e6).round() as u64),
+        Value::Integer(1) => Some(1_000_000),
+        _ => None,
+    }
+}
