@@ -283,11 +283,24 @@ def init_groups(config, stage=0):
             setattr(state, name, PretendGroup(size, stage if name == "_PP" else None))
 
 
+def leave_expert_maps_unsaid():
+    """Their log line reads the map's numbers, which it has none of here."""
+    try:
+        from vllm.model_executor.layers.fused_moe.expert_map_manager import ExpertMapManager
+    except ImportError:  # through 0.21
+        from vllm.model_executor.layers.fused_moe import layer
+
+        layer.get_compressed_expert_map = lambda *_: ""
+    else:
+        ExpertMapManager.get_compressed_map_string = lambda *_: ""
+
+
 def build_model(config, stage=0):
     from vllm.config import set_current_vllm_config
     from vllm.model_executor.model_loader.utils import initialize_model
 
     init_groups(config, stage)
+    leave_expert_maps_unsaid()
     try:
         from vllm.v1.worker.workspace import init_workspace_manager
 

@@ -9,6 +9,9 @@ pub struct WeightRules {
     pub linear_attention: bool,
     /// DeepSeek V4's indexers have a norm of their keys (through 0.21).
     pub v4_norms_keys: bool,
+    /// Where tokens are shared out over the ranks of an expert-parallel replica, each
+    /// has the whole of DeepSeek V4's shared experts (since 0.27).
+    pub v4_whole_shared: bool,
     /// On SM100, what the width of mxfp4 experts is padded to.
     pub mxfp4_sm100_width: u64,
     /// On SM90, mxfp4 experts run on Humming's kernels (since 0.32); before, on Marlin's.
@@ -40,6 +43,7 @@ pub(super) const V0_33_0: WeightRules = WeightRules {
     families: true,
     linear_attention: true,
     v4_norms_keys: false,
+    v4_whole_shared: true,
     mxfp4_sm100_width: 128,
     prefers_humming: true,
     v4_dspark: V4Dspark {
@@ -90,6 +94,7 @@ pub(super) const V0_27_1: WeightRules = WeightRules {
 };
 
 pub(super) const V0_26_0: WeightRules = WeightRules {
+    v4_whole_shared: false,
     mxfp4_sm100_width: 256,
     v4_dspark: V4Dspark {
         whole_markov: false,

@@ -244,7 +244,7 @@ impl<'a> Layer<'a> {
         }
         if model.n_shared_experts > 0 {
             let width = product(&[model.moe_intermediate_size, model.n_shared_experts]);
-            let part = if rank.whole_shared {
+            let part = if rank.whole_shared && rank.profile.weights.v4_whole_shared {
                 width
             } else if rank.profile.pads_shared_experts {
                 (width / self.block.n).div_ceil(rank.ranks) * self.block.n
@@ -277,7 +277,7 @@ impl<'a> Layer<'a> {
                 width,
                 bias: false,
             },
-        );
+        )?;
         Ok(())
     }
 }

@@ -39,7 +39,13 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     )?;
     let dense = rank.size_or(Size::FirstKDenseReplace, 0).min(layers);
     if dense > 0 {
-        let width = rank.size(Size::IntermediateSize)? / rank.ranks;
+        // sparse attention's models share out the tokens before the first experts, too
+        let ranks = if sparse {
+            rank.shared_ranks()
+        } else {
+            rank.ranks
+        };
+        let width = rank.size(Size::IntermediateSize)? / ranks;
         sheet.mlp(dense, rank.quant(Module::Dense)?, hidden, width);
     }
     experts(rank, &mut sheet, layers - dense)?;
@@ -129,6 +135,6 @@ fn experts(rank: &Rank, sheet: &mut Sheet, times: u64) -> Result<(), Uncounted> 
             width: rank.expert_slice(width, quant, true)?,
             bias: false,
         },
-    );
+    )?;
     Ok(())
 }
