@@ -21,8 +21,12 @@ pub struct WeightRules {
     /// Unquantised experts on SM100 are padded for FlashInfer's kernel before they
     /// are loaded (since 0.31).
     pub pads_plain_experts: bool,
+    /// Rotary tables that are turned by sections are four times as long (through 0.31).
+    pub long_mrope: bool,
     /// Experts of four bits keep the order of their inputs, twice (through 0.29).
     pub packed_keep_order: bool,
+    /// GLM's sparse models are built as DeepSeek V3's are, not as V3.2's (0.28).
+    pub glm_as_deepseek_v3: bool,
     /// Sparse MLA's models are compiled as others are (0.28), so that custom kernels
     /// are off; since 0.29 they are not.
     pub compiles_sparse_mla: bool,
@@ -52,7 +56,9 @@ pub(super) const V0_33_0: WeightRules = WeightRules {
         whole_markov: true,
     },
     pads_plain_experts: true,
+    long_mrope: false,
     packed_keep_order: false,
+    glm_as_deepseek_v3: false,
     compiles_sparse_mla: false,
 };
 
@@ -63,6 +69,7 @@ pub(super) const V0_32_0: WeightRules = WeightRules {
 
 pub(super) const V0_31_0: WeightRules = WeightRules {
     prefers_humming: false,
+    long_mrope: true,
     ..V0_32_0
 };
 
@@ -81,6 +88,7 @@ pub(super) const V0_29_0: WeightRules = WeightRules {
 };
 
 pub(super) const V0_28_0: WeightRules = WeightRules {
+    glm_as_deepseek_v3: true,
     compiles_sparse_mla: true,
     ..V0_29_0
 };

@@ -39,8 +39,9 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     )?;
     let dense = rank.size_or(Size::FirstKDenseReplace, 0).min(layers);
     if dense > 0 {
-        // sparse attention's models share out the tokens before the first experts, too
-        let ranks = if sparse {
+        // V3.2's model shares out the tokens before the first experts, too
+        let as_v3 = kind == "glm_moe_dsa" && rank.profile.weights.glm_as_deepseek_v3;
+        let ranks = if sparse && !as_v3 {
             rank.shared_ranks()
         } else {
             rank.ranks

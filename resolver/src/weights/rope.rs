@@ -18,6 +18,20 @@ pub(super) fn turned(rank: &Rank, head_dim: u64) -> u64 {
 pub(super) fn rows(rank: &Rank) -> Result<u64, Uncounted> {
     match rank.parameters().rope {
         Rope::Whole => rank.size(Size::MaxPositionEmbeddings),
+        Rope::Sections => {
+            let kind = rank.parameters().model_type.as_str();
+            if !kind.starts_with("qwen3_vl") && !kind.starts_with("qwen3_5") {
+                return not_modelled("this kind of rotary embedding");
+            }
+            // room for long videos, which these models no longer take:
+            // `MRotaryEmbedding`, vllm/model_executor/models/qwen3_vl.py `mrope_positions_factor`
+            let times = if rank.profile.weights.long_mrope {
+                4
+            } else {
+                1
+            };
+            Ok(product(&[rank.size(Size::MaxPositionEmbeddings)?, times]))
+        }
         Rope::Yarn(rows) => Ok(rows),
         Rope::Unknown => not_modelled("this kind of rotary embedding"),
     }

@@ -8,6 +8,8 @@ use crate::value::Value;
 pub enum Rope {
     /// `max_position_embeddings`
     Whole,
+    /// Turned by sections (M-RoPE), for time, height and width apart.
+    Sections,
     /// So many positions, of YaRN.
     Yarn(u64),
     /// Of a kind, or in a way, without rules here.
@@ -34,6 +36,9 @@ pub(super) fn rope(language: &Value) -> Rope {
     };
     let kind = settings.get_set("rope_type").or(settings.get_set("type"));
     match kind.and_then(Value::as_str) {
+        None | Some("default" | "mrope") if settings.get_set("mrope_section").is_some() => {
+            Rope::Sections
+        }
         None | Some("default" | "llama3" | "mrope") => Rope::Whole,
         Some("yarn") => {
             let number = |field| settings.get_set(field).and_then(Value::as_integer);
