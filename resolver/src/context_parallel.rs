@@ -53,8 +53,21 @@ impl Checks<'_> {
     }
 
     /// Ahead of the model's weights: since 0.33 the second model runner looks
-    /// at its configuration when it is made.
+    /// at its configuration when it is made. Through 0.29 Qwen3-VL's language model
+    /// trips over a name that it was not given:
+    /// `vllm/config/model.py` `ModelConfig._get_transformers_backend_cls`
     pub fn before_model(&self) -> Result<(), Box<Refusal>> {
+        let architecture = self.common.architecture.as_str();
+        if self.profile.context.nameless_submodels
+            && self.shares_kv()
+            && architecture.starts_with("Qwen3VL")
+        {
+            return Err(Refusal::raised(
+                Stage::Model,
+                "IndexError",
+                "list index out of range",
+            ));
+        }
         match self.profile.context.runner {
             PcpRunner::SecondAtOnce => self.second_runner(Stage::Model),
             PcpRunner::First | PcpRunner::SecondIfMla | PcpRunner::Second => Ok(()),

@@ -15,6 +15,9 @@ pub struct ContextRules {
     pub all_to_all_needs_dcp: bool,
     /// `dcp_kv_cache_interleave_size` overrides the newer name (through 0.28).
     pub reads_former_interleave: bool,
+    /// A language model inside another is configured without its architecture's
+    /// name, which the check of ranks that share KV asks for (through 0.29).
+    pub nameless_submodels: bool,
     /// The model runner that prefill context parallelism gets.
     pub runner: PcpRunner,
     /// Models that the second runner runs whatever they are made of, of those

@@ -80,6 +80,7 @@ pub(super) const V0_33_0: Profile = Profile {
         data_parallel: PcpWithDataParallel::Taken,
         all_to_all_needs_dcp: false,
         reads_former_interleave: false,
+        nameless_submodels: false,
         runner: PcpRunner::SecondAtOnce,
         second_runner_models: &[],
         second_runner_measures_graphs: true,
@@ -174,6 +175,7 @@ pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
     kda_state_is_set: false,
     context: ContextRules {
         data_parallel: PcpWithDataParallel::Refused,
+        nameless_submodels: true,
         graphs: PcpGraphs::Piecewise,
         indexer: IndexerTurns::OfOne,
         ..V0_30_0.context
