@@ -277,7 +277,7 @@ impl<'a> Layer<'a> {
                 width,
                 bias: false,
             },
-        )?;
+        );
         Ok(())
     }
 }

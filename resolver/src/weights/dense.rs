@@ -167,6 +167,6 @@ fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Uncounted> {
             width: rank.expert_slice(rank.size(width)?, quant, true)?,
             bias: false,
         },
-    )?;
+    );
     Ok(())
 }

@@ -101,7 +101,7 @@ pub(super) fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Un
             width: rank.expert_slice(width, quant, true)?,
             bias: false,
         },
-    )?;
+    );
     Ok(())
 }
 
@@ -198,6 +198,6 @@ fn latent_experts(rank: &Rank, sheet: &mut Sheet, times: u64) -> Result<(), Unco
             width: rank.expert_slice(width, quant, true)?,
             bias: false,
         },
-    )?;
+    );
     Ok(())
 }

@@ -172,36 +172,23 @@ impl<'a> Rank<'a> {
     /// Routed experts, of which `held` counts all: the first rank has its part of
     /// them, and a map of all where they are spread.
     /// `vllm/model_executor/layers/fused_moe/expert_map_manager.py` `determine_expert_map`
-    fn routed(
-        &self,
-        times: u64,
-        sheet: &mut Sheet,
-        quant: Quant,
-        experts: Experts,
-    ) -> Result<(), Uncounted> {
+    fn routed(&self, times: u64, sheet: &mut Sheet, quant: Quant, experts: Experts) {
         let held = experts.held.div_ceil(self.spread);
         if self.spread > 1 {
             sheet.of(Part::Experts, product(&[times, experts.held]), 4);
-            match quant {
-                // FlashInfer's kernels want what every expert's inputs are scaled by:
-                // vllm/model_executor/layers/quantization/modelopt.py
-                // `ModelOptNvFp4FusedMoE.create_weights`
-                Quant::Nvfp4 if self.arch != Arch::Sm90 => {
-                    let others = experts.held - held;
-                    sheet.float(Part::Experts, product(&[times, others, experts.shards + 1]));
-                }
-                Quant::Nvfp4Weights => {
-                    return not_modelled("nvfp4 experts without scales of inputs, over ranks");
-                }
-                _ => {}
-            }
+        }
+        // FlashInfer's kernels want what every expert's inputs are scaled by; Humming's
+        // and Marlin's, on SM90 and for weights alone, do not:
+        // vllm/model_executor/layers/quantization/modelopt.py `ModelOptNvFp4FusedMoE.create_weights`
+        if quant == Quant::Nvfp4 && self.arch != Arch::Sm90 {
+            let others = experts.held - held;
+            sheet.float(Part::Experts, product(&[times, others, experts.shards + 1]));
         }
         if matches!(quant, Quant::Packed4(_)) && self.profile.weights.packed_keep_order {
             let inputs = experts.hidden.saturating_add(experts.width);
             sheet.of(Part::Experts, product(&[times, held, 2, inputs]), 4);
         }
         sheet.experts(times, quant, Experts { held, ..experts });
-        Ok(())
     }
 
     /// Ranks that share an MLP beside experts.

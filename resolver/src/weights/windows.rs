@@ -56,7 +56,7 @@ pub(super) fn gpt_oss(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
             width: round_up(slice, width)?,
             bias: true,
         },
-    )?;
+    );
     Ok(sheet)
 }
 
@@ -99,7 +99,7 @@ pub(super) fn mimo_v2(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
             width: rank.expert_slice(width, quant, true)?,
             bias: false,
         },
-    )?;
+    );
     Ok(sheet)
 }
 
@@ -165,7 +165,7 @@ pub(super) fn gemma4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted>
                 width: rank.expert_slice(width, quant, false)?,
                 bias: false,
             },
-        )?;
+        );
     }
     tower::gemma4(rank, &mut sheet)?;
     Ok(sheet)
@@ -206,7 +206,7 @@ pub(super) fn llama4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted>
             width: rank.expert_slice(width, quant, true)?,
             bias: false,
         },
-    )?;
+    );
     tower::llama4(rank, &mut sheet)?;
     Ok(sheet)
 }
