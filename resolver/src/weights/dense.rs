@@ -2,7 +2,7 @@
 //! `vllm/model_executor/models/llama.py`, `qwen3.py`, `qwen3_moe.py`, `mixtral.py`,
 //! `minimax_m2.py`, `nemotron_nas.py` and `qwen3_vl.py`.
 
-use super::linear::{Experts, Linear};
+use super::linear::Linear;
 use super::sheet::{Part, Sheet, product};
 use super::{Rank, Uncounted, not_modelled, rope, tower};
 use crate::model::Decoder;
@@ -146,7 +146,6 @@ fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Uncounted> {
     if rank.size_or(Size::SharedExpertIntermediateSize, 0) > 0 {
         return not_modelled("a shared expert of this family");
     }
-    let quant = rank.quant(Module::Experts)?;
     let gate = product(&[layers, experts, hidden]);
     if kind == "minimax_m2" {
         sheet.float(Part::Experts, gate);
@@ -156,17 +155,5 @@ fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Uncounted> {
     } else {
         sheet.own(Part::Experts, gate);
     }
-    rank.routed(
-        layers,
-        sheet,
-        quant,
-        Experts {
-            held: experts,
-            shards: 2,
-            hidden,
-            width: rank.expert_slice(rank.size(width)?, quant, true)?,
-            bias: false,
-        },
-    );
-    Ok(())
+    rank.gated_experts(layers, sheet, experts, hidden, width)
 }

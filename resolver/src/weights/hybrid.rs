@@ -88,21 +88,7 @@ pub(super) fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Un
         sheet.mlp(layers, rank.quant(Module::Shared)?, hidden, width);
         sheet.own(Part::Mlp, product(&[layers, hidden]));
     }
-    let quant = rank.quant(Module::Experts)?;
-    let width = rank.size(Size::MoeIntermediateSize)?;
-    rank.routed(
-        layers,
-        sheet,
-        quant,
-        Experts {
-            held: experts,
-            shards: 2,
-            hidden,
-            width: rank.expert_slice(width, quant, true)?,
-            bias: false,
-        },
-    );
-    Ok(())
+    rank.gated_experts(layers, sheet, experts, hidden, Size::MoeIntermediateSize)
 }
 
 pub(super) fn nemotron_h(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {

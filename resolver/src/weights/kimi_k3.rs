@@ -2,6 +2,7 @@
 //! space. Mirrors `vllm/models/kimi_k3/nvidia/model.py`, `kda.py` and `mla.py`.
 
 use super::linear::{Experts, Quant};
+use super::mla::gated_attention;
 use super::sheet::{Part, Sheet, product};
 use super::{Rank, Uncounted, not_modelled, tower};
 use crate::gpu::Arch;
@@ -58,21 +59,9 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
 }
 
 fn mla(rank: &Rank, sheet: &mut Sheet, times: u64, dims: MlaDims) -> Result<(), Uncounted> {
-    let (part, plain, hidden) = (Part::Attention, Quant::Plain, rank.hidden()?);
-    let (q_lora, heads) = (rank.size(Size::QLoraRank)?, rank.heads());
-    let gate = if rank.size_or(Size::MlaUseOutputGate, 0) == 1 {
-        heads * dims.v_head_dim
-    } else {
-        0
-    };
-    sheet.matrix(part, times, plain, hidden, &[q_lora, dims.row(), gate]);
-    sheet.norms(times, q_lora + dims.kv_lora_rank);
-    let query = dims.qk_nope_head_dim + dims.qk_rope_head_dim;
-    sheet.matrix(part, times, plain, q_lora, &[heads * query]);
-    let both = dims.qk_nope_head_dim + dims.v_head_dim;
-    sheet.matrix(part, times, plain, dims.kv_lora_rank, &[heads * both]);
-    sheet.matrix(part, times, plain, heads * dims.v_head_dim, &[hidden]);
-    rank.scales(sheet, times, true);
+    let has_gate = rank.size_or(Size::MlaUseOutputGate, 0) == 1;
+    let gate = has_gate.then(|| rank.heads() * dims.v_head_dim);
+    gated_attention(rank, sheet, times, dims, Quant::Plain, gate)?;
     sheet.float(Part::Rest, times);
     Ok(())
 }

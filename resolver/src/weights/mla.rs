@@ -2,7 +2,7 @@
 //! `vllm/model_executor/models/deepseek_v2.py` and
 //! `vllm/models/deepseek_v32/nvidia/model.py`.
 
-use super::linear::{Experts, Quant};
+use super::linear::Quant;
 use super::sheet::{Part, Sheet, product};
 use super::{Rank, Uncounted, not_modelled, rope, tower};
 use crate::model::Decoder;
@@ -76,16 +76,24 @@ pub(super) fn mtp(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
     Ok(sheet)
 }
 
-pub(super) fn attention(
+fn attention(rank: &Rank, sheet: &mut Sheet, times: u64, dims: MlaDims) -> Result<(), Uncounted> {
+    let quant = rank.quant(Module::Attention)?;
+    gated_attention(rank, sheet, times, dims, quant, None)
+}
+
+/// The same with a gate of so many outputs beside what is projected down.
+pub(super) fn gated_attention(
     rank: &Rank,
     sheet: &mut Sheet,
     times: u64,
     dims: MlaDims,
+    quant: Quant,
+    gate: Option<u64>,
 ) -> Result<(), Uncounted> {
-    let part = Part::Attention;
-    let (quant, hidden) = (rank.quant(Module::Attention)?, rank.hidden()?);
+    let (part, hidden) = (Part::Attention, rank.hidden()?);
     let (q_lora, heads) = (rank.size(Size::QLoraRank)?, rank.heads());
-    sheet.matrix(part, times, quant, hidden, &[q_lora, dims.row()]);
+    let down: Vec<u64> = [q_lora, dims.row()].into_iter().chain(gate).collect();
+    sheet.matrix(part, times, quant, hidden, &down);
     sheet.norms(times, q_lora + dims.kv_lora_rank);
     let query = dims.qk_nope_head_dim + dims.qk_rope_head_dim;
     sheet.matrix(part, times, quant, q_lora, &[heads * query]);
@@ -124,18 +132,5 @@ fn experts(rank: &Rank, sheet: &mut Sheet, times: u64) -> Result<(), Uncounted> 
         let width = product(&[width, shared]) / rank.shared_ranks();
         sheet.mlp(times, rank.quant(Module::Shared)?, hidden, width);
     }
-    let quant = rank.quant(Module::Experts)?;
-    rank.routed(
-        times,
-        sheet,
-        quant,
-        Experts {
-            held: experts,
-            shards: 2,
-            hidden,
-            width: rank.expert_slice(width, quant, true)?,
-            bias: false,
-        },
-    );
-    Ok(())
+    rank.gated_experts(times, sheet, experts, hidden, Size::MoeIntermediateSize)
 }

@@ -191,6 +191,27 @@ impl<'a> Rank<'a> {
         sheet.experts(times, quant, Experts { held, ..experts });
     }
 
+    /// Routed experts of gate, up and down, each as wide as config.json says.
+    fn gated_experts(
+        &self,
+        times: u64,
+        sheet: &mut Sheet,
+        held: u64,
+        hidden: u64,
+        width: Size,
+    ) -> Result<(), Uncounted> {
+        let quant = self.quant(Module::Experts)?;
+        let experts = Experts {
+            held,
+            shards: 2,
+            hidden,
+            width: self.expert_slice(self.size(width)?, quant, true)?,
+            bias: false,
+        };
+        self.routed(times, sheet, quant, experts);
+        Ok(())
+    }
+
     /// Ranks that share an MLP beside experts.
     fn shared_ranks(&self) -> u64 {
         if self.whole_shared { 1 } else { self.ranks }

@@ -30,6 +30,18 @@ impl<'a> Tower<'a> {
         }
     }
 
+    /// Of Kimi's towers: the width of a state, the number of blocks, the width of an
+    /// MLP, and the ranks that share a block.
+    fn kimi(&self, rank: &Rank) -> Result<(u64, u64, u64, u64), Uncounted> {
+        let width = self.size(Size::VtHiddenSize)?;
+        let depth = self.size(Size::VtNumHiddenLayers)?;
+        let inner = self.size(Size::VtIntermediateSize)?;
+        let heads = self.size(Size::VtNumAttentionHeads)?;
+        // where its heads do not divide, each rank has a whole tower
+        let divides = heads.is_multiple_of(rank.ranks);
+        Ok((width, depth, inner, if divides { rank.ranks } else { 1 }))
+    }
+
     /// So many elements.
     fn own(&mut self, factors: &[u64]) {
         self.sheet.own(PART, product(factors));
@@ -69,20 +81,7 @@ pub(super) fn qwen3(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
 pub(super) fn kimi_k25(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
     let hidden = rank.hidden()?;
     let mut tower = Tower::of(rank, sheet)?;
-    let (width, depth) = (
-        tower.size(Size::VtHiddenSize)?,
-        tower.size(Size::VtNumHiddenLayers)?,
-    );
-    let (inner, heads) = (
-        tower.size(Size::VtIntermediateSize)?,
-        tower.size(Size::VtNumAttentionHeads)?,
-    );
-    // where its heads do not divide, each rank has a whole tower
-    let ranks = if heads.is_multiple_of(rank.ranks) {
-        rank.ranks
-    } else {
-        1
-    };
+    let (width, depth, inner, ranks) = tower.kimi(rank)?;
     let patch = tower.sizes.get(Size::PatchSize).unwrap_or(14);
     tower.own(&[width, product(&[3, patch, patch]) + 1]);
     let (rows, columns) = (
@@ -107,19 +106,7 @@ pub(super) fn kimi_k25(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> 
 pub(super) fn kimi_k3(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
     let hidden = rank.hidden()?;
     let tower = Tower::of(rank, sheet)?;
-    let (width, depth) = (
-        tower.size(Size::VtHiddenSize)?,
-        tower.size(Size::VtNumHiddenLayers)?,
-    );
-    let (inner, heads) = (
-        tower.size(Size::VtIntermediateSize)?,
-        tower.size(Size::VtNumAttentionHeads)?,
-    );
-    let ranks = if heads.is_multiple_of(rank.ranks) {
-        rank.ranks
-    } else {
-        1
-    };
+    let (width, depth, inner, ranks) = tower.kimi(rank)?;
     let (inner, split) = (inner / ranks, tower.size(Size::QkvHiddenSize)? / ranks);
     let patch = tower.size(Size::PatchSize)?;
     let positions = product(&[

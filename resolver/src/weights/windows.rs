@@ -86,20 +86,13 @@ pub(super) fn mimo_v2(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     );
     let experts = rank.size(Size::NRoutedExperts)?;
     sheet.float(part, product(&[sparse, experts, hidden + 1]));
-    let quant = rank.quant(Module::Experts)?;
-    let width = rank.size(Size::MoeIntermediateSize)?;
-    rank.routed(
+    rank.gated_experts(
         sparse,
         &mut sheet,
-        quant,
-        Experts {
-            held: experts,
-            shards: 2,
-            hidden,
-            width: rank.expert_slice(width, quant, true)?,
-            bias: false,
-        },
-    );
+        experts,
+        hidden,
+        Size::MoeIntermediateSize,
+    )?;
     Ok(sheet)
 }
 
@@ -194,19 +187,7 @@ pub(super) fn llama4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted>
         hidden,
         width / rank.shared_ranks(),
     );
-    let quant = rank.quant(Module::Experts)?;
-    rank.routed(
-        sparse,
-        &mut sheet,
-        quant,
-        Experts {
-            held: experts,
-            shards: 2,
-            hidden,
-            width: rank.expert_slice(width, quant, true)?,
-            bias: false,
-        },
-    );
+    rank.gated_experts(sparse, &mut sheet, experts, hidden, Size::IntermediateSize)?;
     tower::llama4(rank, &mut sheet)?;
     Ok(sheet)
 }
