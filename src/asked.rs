@@ -295,6 +295,7 @@ impl Asked {
                 ..Environment::default()
             },
             available_memory: self.pool_bytes,
+            free_memory: None,
             usage: self.usage,
         }
     }

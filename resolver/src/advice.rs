@@ -35,6 +35,18 @@ pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
                 .to_owned(),
             set: Vec::new(),
         }),
+        Refusal::NotFree {
+            free_bytes,
+            total_bytes,
+            ..
+        } => within_what_is_free(*free_bytes, *total_bytes, &mut advice),
+        Refusal::WeightsDoNotFit { .. } => advice.push(Advice {
+            text: "The weights alone are more than the GPU has: more GPUs (tensor_parallel_size), \
+                   one with more memory, or a checkpoint of fewer bits. gpu_memory_utilization \
+                   changes nothing about it, whatever the message says."
+                .to_owned(),
+            set: Vec::new(),
+        }),
         Refusal::RequestDoesNotFit {
             estimated_max_len, ..
         } => shorter(request, *estimated_max_len, &mut advice),
@@ -46,6 +58,18 @@ pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
         },
     }
     advice
+}
+
+/// The largest utilisation, in hundredths, that asks for no more than is free.
+fn within_what_is_free(free_bytes: u64, total_bytes: u64, advice: &mut Vec<Advice>) {
+    let percent = u128::from(free_bytes) * 100 / u128::from(total_bytes.max(1));
+    advice.push(Advice {
+        text: "Something else holds memory of the GPU: end it, or ask for what is free.".to_owned(),
+        set: match percent {
+            1..100 => vec![(Flag::GpuMemoryUtilization.name(), format!("0.{percent:02}"))],
+            _ => Vec::new(),
+        },
+    });
 }
 
 /// Against what the configuration's checks refuse: the first change that helps.

@@ -466,6 +466,7 @@ mod tests {
             },
             env: crate::Environment::default(),
             available_memory: Some(40 << 30),
+            free_memory: None,
             usage: Usage::Server,
         }
     }

@@ -5,7 +5,7 @@ use thiserror::Error;
 
 use crate::dtype::CacheDtype;
 use crate::trace::TraceStep;
-use crate::units::format_gib;
+use crate::units::{format_gib, python_float};
 
 /// Where in vLLM's start-up something happens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -191,6 +191,41 @@ pub enum Refusal {
         /// The release's words.
         texts: MemoryTexts,
     },
+    /// `vllm/v1/worker/utils.py` `request_memory`: something else holds the GPU.
+    #[error(
+        "Free memory on device cuda:0 ({free}/{total} GiB) on startup is less than desired GPU \
+         memory utilization ({utilization}, {requested} GiB). Decrease GPU memory utilization or \
+         reduce GPU memory used by other processes.",
+        free = format_gib(i128::from(*free_bytes)),
+        total = format_gib(i128::from(*total_bytes)),
+        utilization = python_float(*utilization),
+        requested = format_gib(i128::from(*requested_bytes)),
+    )]
+    NotFree {
+        /// Bytes that are free.
+        free_bytes: u64,
+        /// torch's total.
+        total_bytes: u64,
+        /// `gpu_memory_utilization`
+        utilization: f64,
+        /// Bytes that are asked for.
+        requested_bytes: u64,
+    },
+    /// torch's own error while weights are loaded, as far as it can be told: the
+    /// figures that only the GPU knows are left out.
+    #[error(
+        "{}CUDA out of memory. Tried to allocate … GPU 0 has a total capacity of {} GiB of which \
+         … is free. …{}",
+        if *says_so { LOAD_FAILED } else { "" },
+        format_gib(i128::from(*total_bytes)),
+        if *says_so { ")" } else { "" },
+    )]
+    WeightsDoNotFit {
+        /// torch's total.
+        total_bytes: u64,
+        /// Whether vLLM logs a sentence of its own around it: model runner V1 does.
+        says_so: bool,
+    },
     /// `_auto_fit_max_model_len`.
     #[error(
         "Cannot auto-fit max_model_len: not enough GPU memory available to serve even a single \
@@ -198,6 +233,12 @@ pub enum Refusal {
     )]
     NothingToAutoFit,
 }
+
+/// `vllm/v1/worker/gpu_model_runner.py` `load_model`
+const LOAD_FAILED: &str = "Failed to load model - not enough GPU memory. Try lowering \
+     --gpu-memory-utilization to free memory for weights, increasing --tensor-parallel-size, or \
+     using --quantization. See https://docs.vllm.ai/en/latest/configuration/conserving_memory/ \
+     for more tips. (original error: ";
 
 fn estimated_sentence(length: u64) -> String {
     if length == 0 {
@@ -233,7 +274,9 @@ impl Refusal {
             Self::Raised { stage, .. } => *stage,
             Self::PackedNeedsFp8(_)
             | Self::PackedAssertsFp8 { .. }
-            | Self::NotADeepseekV4Backend(_) => Stage::Model,
+            | Self::NotADeepseekV4Backend(_)
+            | Self::WeightsDoNotFit { .. } => Stage::Model,
+            Self::NotFree { .. } => Stage::Engine,
             Self::ZeroDivision
             | Self::WindowUnderDcp
             | Self::PromotedSpecField(_)
@@ -253,10 +296,12 @@ impl Refusal {
             Self::PackedAssertsFp8 { .. } | Self::WindowUnderDcp => "AssertionError",
             Self::ZeroDivision => "ZeroDivisionError",
             Self::PromotedSpecField(_) => "TypeError",
+            Self::WeightsDoNotFit { .. } => "OutOfMemoryError",
             Self::PackedNeedsFp8(_)
             | Self::NotADeepseekV4Backend(_)
             | Self::NoMemory(_)
             | Self::RequestDoesNotFit { .. }
+            | Self::NotFree { .. }
             | Self::NothingToAutoFit => "ValueError",
         }
     }
@@ -266,9 +311,11 @@ impl Refusal {
     pub const fn outcome(&self) -> Outcome {
         match self {
             Self::NotModelled(_) | Self::TooLarge => Outcome::Unmodelled,
-            Self::NoMemory(_) | Self::RequestDoesNotFit { .. } | Self::NothingToAutoFit => {
-                Outcome::DoesNotFit
-            }
+            Self::NoMemory(_)
+            | Self::RequestDoesNotFit { .. }
+            | Self::NotFree { .. }
+            | Self::WeightsDoNotFit { .. }
+            | Self::NothingToAutoFit => Outcome::DoesNotFit,
             _ => Outcome::Refused,
         }
     }

@@ -92,6 +92,9 @@ pub struct Gpu {
     pub capability: ComputeCapability,
     /// NVML's total memory in bytes, which vLLM's defaults compare with 70 GiB.
     pub total_memory_bytes: u64,
+    /// torch's total memory in bytes, of which vLLM takes its budget, from the least
+    /// to the most that drivers leave; `None` where only NVML's is known.
+    pub torch_total_bytes: Option<(u64, u64)>,
 }
 
 /// What vLLM takes a GPU for, by its memory.
@@ -152,6 +155,7 @@ mod tests {
             name: name.to_owned(),
             capability: ComputeCapability::new(capability.0, capability.1),
             total_memory_bytes: gib * GIB,
+            torch_total_bytes: None,
         }
     }
 

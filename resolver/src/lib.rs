@@ -8,7 +8,9 @@
 pub mod advice;
 pub mod args;
 pub mod backend;
+pub mod capacity;
 pub mod catalog;
+pub mod changes;
 pub mod config;
 mod context_parallel;
 pub mod diff;
@@ -19,6 +21,7 @@ pub mod flag;
 pub mod gpu;
 pub mod layout;
 pub mod matrix;
+pub mod memory;
 pub mod model;
 pub mod notes;
 pub mod plan;

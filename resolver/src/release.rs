@@ -5,6 +5,7 @@ mod context;
 pub(crate) mod drafting;
 pub mod engine_args;
 pub(crate) mod masks;
+mod memory;
 mod profile;
 mod profiles;
 mod tables;
@@ -20,6 +21,7 @@ use crate::units::quoted;
 
 pub use context::*;
 pub(crate) use drafting::Drafting;
+pub use memory::MemoryRules;
 pub use profile::*;
 
 /// A release that is modelled, oldest first.

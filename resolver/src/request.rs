@@ -60,6 +60,9 @@ pub struct Request {
     /// Bytes left for the KV cache on each GPU; `None` leaves the capacity out,
     /// unless `kv_cache_memory_bytes` names it.
     pub available_memory: Option<u64>,
+    /// Bytes that are free on each GPU when vLLM starts; `None` for as many as it wants.
+    /// Only [`memory`](crate::memory) looks at it.
+    pub free_memory: Option<u64>,
     /// Which defaults apply.
     pub usage: Usage,
 }

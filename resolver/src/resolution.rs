@@ -7,6 +7,7 @@ use serde::Serialize;
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::error::{Outcome, Refusal};
 use crate::layout::KvCacheLayout;
+use crate::plan::Sizing;
 use crate::plan::demand::Demand;
 use crate::spec::{LayerRole, SpecKind};
 use crate::trace::TraceStep;
@@ -370,6 +371,9 @@ pub struct Resolution {
     /// The drafter's layers, which are among `layers`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub draft_layers: Vec<DraftLayers>,
+    /// What another pool would come to.
+    #[serde(skip)]
+    pub(crate) sizing: Sizing,
     /// What the answer does not say by itself.
     pub notes: Vec<Note>,
     /// Why.

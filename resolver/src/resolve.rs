@@ -14,6 +14,7 @@ use crate::context_parallel::{Checks, Family};
 use crate::error::{Outcome, Refusal, Stage, StartupError};
 use crate::gpu::Arch;
 use crate::layout::{self, KvCacheLayout};
+use crate::memory::pinned;
 use crate::model::decoder::{LayerKind, LinearKernel, WindowSource};
 use crate::model::{Common, Decoder, Kind, Model, ModelError};
 use crate::plan::{self, LayerRange, Plan};
@@ -228,7 +229,7 @@ fn worker_refuses(
     notes: &mut Vec<Note>,
 ) -> Result<bool, Box<Refusal>> {
     let mut refuses = false;
-    for (stage, bytes_per_block) in plan.stage_blocks.iter().enumerate() {
+    for (stage, sizing) in plan.sizing.stages.iter().enumerate() {
         let of_stage;
         let layers = if ranges.len() == 1 {
             &built.layers
@@ -242,7 +243,7 @@ fn worker_refuses(
             backends,
             target,
             layout,
-            *bytes_per_block,
+            sizing.bytes_per_block,
             notes,
         )?;
     }
@@ -354,6 +355,7 @@ fn plan(
         capacity: plan.capacity,
         stages: plan.stages,
         draft_layers: drafted,
+        sizing: plan.sizing,
         notes: Vec::new(),
         trace: Vec::new(),
     })
@@ -404,11 +406,5 @@ fn arch(request: &Request) -> Result<Arch, Box<Refusal>> {
 /// The pool: what the case says, or what the flag pins; 0 pins nothing, for
 /// `vllm/v1/worker/gpu_worker.py` `determine_available_memory` asks for its truth.
 fn pool_bytes(request: &Request) -> Option<u64> {
-    request.available_memory.or_else(|| {
-        let pinned = request
-            .args
-            .kv_cache_memory_bytes
-            .filter(|bytes| *bytes != 0)?;
-        Some(u64::try_from(pinned).unwrap_or(0))
-    })
+    request.available_memory.or_else(|| pinned(request))
 }

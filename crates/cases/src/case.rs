@@ -145,7 +145,7 @@ pub fn parse_case(line: &str) -> (Value, Result<Request, CaseError>) {
 }
 
 /// The keys of a case.
-const KEYS: [&str; 10] = [
+const KEYS: [&str; 11] = [
     "id",
     "release",
     "model",
@@ -155,6 +155,7 @@ const KEYS: [&str; 10] = [
     "args",
     "env",
     "available_memory",
+    "free_memory",
     "usage",
 ];
 
@@ -173,7 +174,8 @@ fn request(case: &Value) -> Result<Request, CaseError> {
     let gpu = gpu(case)?;
     let args = args(case)?;
     let env = env(case)?;
-    let available_memory = available_memory(case)?;
+    let available_memory = memory(case, "available_memory")?;
+    let free_memory = memory(case, "free_memory")?;
     let usage = usage(case)?;
     let release = release(case)?;
     let hf_config = hf_config(case)?;
@@ -186,6 +188,7 @@ fn request(case: &Value) -> Result<Request, CaseError> {
         args,
         env,
         available_memory,
+        free_memory,
         usage,
     })
 }
@@ -302,6 +305,7 @@ fn described_gpu(gpu: &Value) -> Result<Gpu, CaseError> {
         name,
         capability: ComputeCapability::new(major, minor),
         total_memory_bytes,
+        torch_total_bytes: None,
     })
 }
 
@@ -360,18 +364,18 @@ fn env(case: &Value) -> Result<Environment, CaseError> {
     Ok(env)
 }
 
-fn available_memory(case: &Value) -> Result<Option<u64>, CaseError> {
-    match case.get_set("available_memory") {
+fn memory(case: &Value, key: &str) -> Result<Option<u64>, CaseError> {
+    match case.get_set(key) {
         None => Ok(None),
         Some(value) => match value.as_integer() {
             // vLLM's profiling may find less than nothing left, and says the same of both
             Some(bytes) if bytes < 0 => Ok(Some(0)),
             Some(bytes) => match u64::try_from(bytes) {
                 Ok(bytes) => Ok(Some(bytes)),
-                Err(_) => malformed("available_memory: out of range"),
+                Err(_) => malformed(format!("{key}: out of range")),
             },
             None => malformed(format!(
-                "available_memory: expected bytes as a whole number, got {}",
+                "{key}: expected bytes as a whole number, got {}",
                 value.type_name()
             )),
         },

@@ -2,9 +2,11 @@
 //! vLLM's vectors share.
 
 mod case;
+mod pool;
 mod result;
 
 pub use case::{CaseError, MOST_CONFIG_BYTES, parse_case, parse_config};
+pub use pool::{PrintedPool, printed_pool};
 pub use result::{result_json, result_value};
 
 use kv_resolver::{Outcome, Refusal, Resolution, StartupError, Value, resolve};

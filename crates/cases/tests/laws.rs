@@ -380,7 +380,7 @@ fn bad_cases_say_what_is_wrong() {
         ),
         (
             r#"{"gpu":"h200","model":"x","modle":1}"#,
-            "line 3: unknown key \"modle\"; a case has id, release, model, hf_config, draft_hf_config, gpu, args, env, available_memory, usage",
+            "line 3: unknown key \"modle\"; a case has id, release, model, hf_config, draft_hf_config, gpu, args, env, available_memory, free_memory, usage",
         ),
     ] {
         let answer = answer(line, 3);

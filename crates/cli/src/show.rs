@@ -66,6 +66,7 @@ pub fn request(
                 })
             })
             .transpose()?,
+        free_memory: None,
         usage,
     };
     Ok((model.to_owned(), request))
@@ -158,6 +159,7 @@ pub fn gpu(matches: &ArgMatches) -> Result<Gpu, String> {
         name: name.to_owned(),
         capability: ComputeCapability::new(major, minor),
         total_memory_bytes: bytes,
+        torch_total_bytes: None,
     })
 }
 

@@ -2,6 +2,10 @@
 //!
 //! `stored-file` numbers and addresses beside a row are where its figures were
 //! read: start-up logs, nvidia-smi listings and out-of-memory messages.
+//! torch's total differs between drivers by some MiB, so that it is a range: from
+//! the least to the most that was seen, a figure printed in GiB as wide as its two
+//! decimals allow. Where none was seen (`torch_inferred`), it is that of the same
+//! board under another name, or NVML's less what boards of that size keep back.
 
 use super::CatalogGpu;
 use crate::gpu::ComputeCapability;
@@ -22,7 +26,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 81_559,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: Some(81_082),
+        torch_total_mib: (81_082, 81_090),
+        torch_inferred: false,
         vendor_memory_gb: Some(80),
     },
     // source: stored-file:10469742556, stored-file:31353373741, stored-file:33356850601, stored-file:48054561052
@@ -35,7 +40,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 81_559,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: Some(81_008),
+        torch_total_mib: (81_008, 81_008),
+        torch_inferred: false,
         vendor_memory_gb: Some(80),
     },
     // source: stored-file:68839362577, stored-file:62377751377, stored-file:54699393232, stored-file:68902845831
@@ -49,7 +55,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 95_830,
         nvml_inferred: false,
         capability_inferred: true,
-        torch_total_mib: None,
+        torch_total_mib: (95_247, 95_340),
+        torch_inferred: false,
         vendor_memory_gb: Some(94),
     },
     // source: stored-file:7120582781, stored-file:6737105653, stored-file:71515830599, stored-file:2097843420
@@ -62,7 +69,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 143_771,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: Some(143_156),
+        torch_total_mib: (143_156, 143_171),
+        torch_inferred: false,
         vendor_memory_gb: Some(141),
     },
     // source: stored-file:58509401182, stored-file:52951295611, stored-file:57754680604, stored-file:62068367933
@@ -76,7 +84,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 143_771,
         nvml_inferred: false,
         capability_inferred: true,
-        torch_total_mib: None,
+        torch_total_mib: (143_156, 143_171),
+        torch_inferred: true,
         vendor_memory_gb: Some(141),
     },
     // source: stored-file:53244009727, stored-file:16046885641, stored-file:16002546013, https://willitrunai.com/es/gpus/h20-96gb
@@ -89,7 +98,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 97_871,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: Some(97_285),
+        torch_total_mib: (97_285, 97_285),
+        torch_inferred: false,
         vendor_memory_gb: Some(96),
     },
     // source: stored-file:59265961539, stored-file:61255895334, stored-file:65832400105, stored-file:61168334695
@@ -102,7 +112,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 143_771,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (143_156, 143_171),
+        torch_inferred: true,
         vendor_memory_gb: Some(141),
     },
     // source: stored-file:41507333121, stored-file:40223502532, stored-file:19549779807, stored-file:57382739794
@@ -116,7 +127,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 81_559,
         nvml_inferred: false,
         capability_inferred: true,
-        torch_total_mib: None,
+        torch_total_mib: (81_008, 81_090),
+        torch_inferred: true,
         vendor_memory_gb: None,
     },
     // source: stored-file:25187769457, stored-file:1214960319, stored-file:68931931777, stored-file:69851371599
@@ -130,7 +142,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 97_871,
         nvml_inferred: false,
         capability_inferred: true,
-        torch_total_mib: None,
+        torch_total_mib: (97_274, 97_286),
+        torch_inferred: false,
         vendor_memory_gb: Some(96),
     },
     // source: stored-file:57699609541, stored-file:57646536816, stored-file:70117742890
@@ -143,7 +156,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 146_831,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (145_831, 146_331),
+        torch_inferred: true,
         vendor_memory_gb: Some(144),
     },
     // source: stored-file:58371658710, stored-file:58056079371, stored-file:9174932594, stored-file:2097843420
@@ -156,7 +170,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 183_359,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: Some(182_642),
+        torch_total_mib: (182_631, 182_642),
+        torch_inferred: false,
         vendor_memory_gb: Some(192),
     },
     // source: stored-file:57445483512, stored-file:58750094259, stored-file:51864327511, stored-file:66768263030
@@ -169,7 +184,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 189_471,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (188_728, 188_739),
+        torch_inferred: false,
         vendor_memory_gb: Some(192),
     },
     // source: stored-file:63325776230, stored-file:63390294774, stored-file:65926719034, stored-file:66974703316
@@ -182,7 +198,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 275_040,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (274_109, 274_120),
+        torch_inferred: false,
         vendor_memory_gb: Some(288),
     },
     // source: stored-file:52252791387, stored-file:66256874927, stored-file:51884305790, stored-file:55106805727
@@ -195,7 +212,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 284_208,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (283_130, 283_142),
+        torch_inferred: false,
         vendor_memory_gb: Some(288),
     },
     // source: stored-file:68929130682, stored-file:68464188747
@@ -209,7 +227,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 256_703,
         nvml_inferred: false,
         capability_inferred: true,
-        torch_total_mib: None,
+        torch_total_mib: (256_665, 256_768),
+        torch_inferred: true,
         vendor_memory_gb: None,
     },
     // source: stored-file:70545271188, stored-file:57392782781, stored-file:63441798540, stored-file:70918295951
@@ -222,7 +241,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 97_887,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (97_244, 97_296),
+        torch_inferred: false,
         vendor_memory_gb: Some(96),
     },
     // source: stored-file:70085960454, stored-file:70226878406, stored-file:63089480649, stored-file:71351926686
@@ -235,7 +255,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 97_887,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: Some(97_250),
+        torch_total_mib: (97_244, 97_296),
+        torch_inferred: false,
         vendor_memory_gb: Some(96),
     },
     // source: stored-file:60661372536, stored-file:55414006193, stored-file:40638937359, https://www.purepc.pl/nvidia-rtx-pro-6000-rtx-pro-6000-max-q-rtx-pro-5000-rtx-pro-4500-oraz-rtx-pro-4000-profesjonalne-karty-graficzne-blackwell
@@ -249,7 +270,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 97_887,
         nvml_inferred: false,
         capability_inferred: true,
-        torch_total_mib: None,
+        torch_total_mib: (97_244, 97_296),
+        torch_inferred: true,
         vendor_memory_gb: Some(96),
     },
     // source: stored-file:54570017740, stored-file:61506984505, stored-file:70919330036, https://www.purepc.pl/nvidia-rtx-pro-6000-rtx-pro-6000-max-q-rtx-pro-5000-rtx-pro-4500-oraz-rtx-pro-4000-profesjonalne-karty-graficzne-blackwell
@@ -262,7 +284,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 48_935,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (48_358, 48_369),
+        torch_inferred: false,
         vendor_memory_gb: Some(48),
     },
     // source: stored-file:55792909405, stored-file:65778504935, stored-file:67300695842, stored-file:60747133915
@@ -275,7 +298,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 73_415,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (72_715, 72_965),
+        torch_inferred: true,
         vendor_memory_gb: Some(72),
     },
     // source: stored-file:62534575066, stored-file:57746969535, https://technical.city/en/video/RTX-PRO-4500-Blackwell-vs-RTX-PRO-5000-72-GB-Blackwell, https://hmc-tech.com/gpus/nvidia-geforce-rtx-4090-vs-nvidia-rtx-pro-4500-blackwell
@@ -288,7 +312,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 32_623,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (32_128, 32_139),
+        torch_inferred: true,
         vendor_memory_gb: Some(32),
     },
     // source: https://github.com/vllm-project/vllm/pull/51590
@@ -301,7 +326,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 32_623,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (32_128, 32_139),
+        torch_inferred: false,
         vendor_memory_gb: Some(32),
     },
     // source: stored-file:57390447362, stored-file:70926260207, stored-file:54499009083, stored-file:58223969175
@@ -315,7 +341,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 24_467,
         nvml_inferred: false,
         capability_inferred: true,
-        torch_total_mib: None,
+        torch_total_mib: (23_947, 24_067),
+        torch_inferred: true,
         vendor_memory_gb: Some(24),
     },
     // source: stored-file:68835387782, stored-file:67191465715, stored-file:69808241206, stored-file:57676316864
@@ -328,7 +355,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 32_607,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: Some(32_109),
+        torch_total_mib: (32_109, 32_119),
+        torch_inferred: false,
         vendor_memory_gb: Some(32),
     },
     // source: stored-file:71090260834, stored-file:57453312064, stored-file:67382255118, https://www.tweaktown.com/news/102469/nvidia-geforce-rtx-50-series-specs-pricing-and-performance-plan-that-upgrade-today/index.html
@@ -341,7 +369,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 16_303,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: None,
+        torch_total_mib: (15_808, 15_850),
+        torch_inferred: true,
         vendor_memory_gb: Some(16),
     },
     // source: stored-file:61000809478, stored-file:71041128392, stored-file:70525835084, stored-file:53223675144
@@ -354,7 +383,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 16_303,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: Some(15_808),
+        torch_total_mib: (15_808, 15_842),
+        torch_inferred: false,
         vendor_memory_gb: Some(16),
     },
     // source: stored-file:68332015088, stored-file:69192975654, stored-file:9995932201, stored-file:56432603956
@@ -367,7 +397,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 16_311,
         nvml_inferred: false,
         capability_inferred: false,
-        torch_total_mib: Some(15_841),
+        torch_total_mib: (15_825, 15_850),
+        torch_inferred: false,
         vendor_memory_gb: Some(16),
     },
     // source: stored-file:68531280425, stored-file:70820752248, stored-file:67408821894, stored-file:60302613727
@@ -381,7 +412,8 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 124_610,
         nvml_inferred: true,
         capability_inferred: false,
-        torch_total_mib: Some(124_610),
+        torch_total_mib: (122_502, 124_610),
+        torch_inferred: false,
         vendor_memory_gb: Some(128),
     },
 ];

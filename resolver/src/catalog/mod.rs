@@ -29,8 +29,10 @@ pub struct CatalogGpu {
     pub nvml_inferred: bool,
     /// Whether the compute capability is inferred.
     pub capability_inferred: bool,
-    /// torch's total memory in MiB, where a log shows it.
-    pub torch_total_mib: Option<u64>,
+    /// torch's total memory in MiB, from the least to the most that drivers leave.
+    pub torch_total_mib: (u64, u64),
+    /// Whether that range is inferred.
+    pub torch_inferred: bool,
     /// The vendor's figure in GB.
     pub vendor_memory_gb: Option<u64>,
 }
@@ -42,6 +44,7 @@ impl CatalogGpu {
             name: self.name.to_owned(),
             capability: self.capability,
             total_memory_bytes: self.nvml_total_mib * MIB,
+            torch_total_bytes: Some((self.torch_total_mib.0 * MIB, self.torch_total_mib.1 * MIB)),
         }
     }
 }
@@ -89,10 +92,9 @@ mod tests {
                 assert_eq!(**key, key.to_ascii_lowercase(), "{key}");
             }
             // torch sees a little less than NVML, never more
-            if let Some(torch) = gpu.torch_total_mib {
-                assert!(torch <= gpu.nvml_total_mib, "{}", gpu.key);
-                assert!(torch * 100 >= gpu.nvml_total_mib * 96, "{}", gpu.key);
-            }
+            let (low, high) = gpu.torch_total_mib;
+            assert!(low <= high && high <= gpu.nvml_total_mib, "{}", gpu.key);
+            assert!(low * 100 >= gpu.nvml_total_mib * 96, "{}", gpu.key);
             // a vendor's GB lie between 10^9 bytes and GiB
             if let Some(vendor) = gpu.vendor_memory_gb {
                 let gib = gpu.nvml_total_mib / 1024;

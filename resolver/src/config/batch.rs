@@ -77,7 +77,7 @@ pub(super) fn explain(request: &Request, limits: &BatchLimits) -> String {
 
 /// Whether the second model runner serves the model.
 /// Mirrors `vllm/config/vllm.py` `VllmConfig.use_v2_model_runner`.
-fn is_second_runner(model: &Model, profile: &Profile) -> bool {
+pub(crate) fn is_second_runner(model: &Model, profile: &Profile) -> bool {
     match profile.model_runner {
         ModelRunner::First => false,
         ModelRunner::ByModel => {

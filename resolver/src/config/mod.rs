@@ -3,7 +3,7 @@
 //! and the classes under `vllm/config/`.
 
 mod architectures;
-mod batch;
+pub(crate) mod batch;
 mod checks;
 mod drafting;
 pub(crate) mod length;

@@ -47,6 +47,7 @@ sizes! {
     InChannels = "in_channels",
     IndexHeadDim = "index_head_dim",
     IndexNHeads = "index_n_heads",
+    IndexTopk = "index_topk",
     IndexerRopeInterleave = "indexer_rope_interleave",
     InitPosEmbHeight = "init_pos_emb_height",
     InitPosEmbTime = "init_pos_emb_time",

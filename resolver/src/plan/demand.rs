@@ -21,6 +21,8 @@ pub enum Demand {
         block_size: u64,
         /// Tokens beyond which the length no longer matters.
         reach: u64,
+        /// Those of them that are in flight.
+        in_flight: u64,
     },
     /// A chunk and what is in flight keep theirs. Mirrors
     /// `ChunkedLocalAttentionSpec.max_admission_blocks_per_request`.
@@ -29,6 +31,8 @@ pub enum Demand {
         block_size: u64,
         /// Tokens beyond which the length no longer matters.
         reach: u64,
+        /// Those of them that are in flight.
+        in_flight: u64,
     },
     /// So many blocks, whatever the length. Mirrors `MambaSpec.max_memory_usage_bytes`.
     Constant {
@@ -57,6 +61,7 @@ impl Demand {
                     )?,
                     max_in_flight_tokens,
                 )?,
+                in_flight: max_in_flight_tokens,
             },
             SpecKind::ChunkedLocalAttention => Self::Chunk {
                 block_size,
@@ -64,6 +69,7 @@ impl Demand {
                     spec.attention_chunk_size.unwrap_or_default(),
                     max_in_flight_tokens,
                 )?,
+                in_flight: max_in_flight_tokens,
             },
             SpecKind::Mamba => Self::Constant {
                 block_size,
@@ -110,9 +116,41 @@ impl Demand {
         match self {
             Self::Full { block_size, ranks } => ceil_div(ceil_div(length, ranks)?, block_size),
             // one more, for the window may begin inside a block
-            Self::Window { block_size, reach } => add(ceil_div(length.min(reach), block_size)?, 1),
-            Self::Chunk { block_size, reach } => ceil_div(length.min(reach), block_size),
+            Self::Window {
+                block_size, reach, ..
+            } => add(ceil_div(length.min(reach), block_size)?, 1),
+            Self::Chunk {
+                block_size, reach, ..
+            } => ceil_div(length.min(reach), block_size),
             Self::Constant { blocks, .. } => Ok(blocks),
+        }
+    }
+
+    /// The same if nothing were in flight: what a request that waits for its next
+    /// token holds, at most.
+    pub fn blocks_at_rest(self, length: u64) -> Result<u64, Box<Refusal>> {
+        match self {
+            Self::Window {
+                block_size,
+                reach,
+                in_flight,
+            } => Self::Window {
+                block_size,
+                reach: reach.saturating_sub(in_flight),
+                in_flight: 0,
+            }
+            .blocks(length),
+            Self::Chunk {
+                block_size,
+                reach,
+                in_flight,
+            } => Self::Chunk {
+                block_size,
+                reach: reach.saturating_sub(in_flight),
+                in_flight: 0,
+            }
+            .blocks(length),
+            Self::Full { .. } | Self::Constant { .. } => self.blocks(length),
         }
     }
 
@@ -134,7 +172,9 @@ mod tests {
         let window = Demand::Window {
             block_size: 64,
             reach: 127 + 16_384,
+            in_flight: 16_384,
         };
+        assert_eq!(window.blocks_at_rest(262_144), Ok(3));
         assert_eq!(window.blocks(1), Ok(2));
         assert_eq!(window.blocks(64), Ok(2));
         assert_eq!(window.blocks(65), Ok(3));

@@ -14,7 +14,8 @@ pub(crate) use stages::{LayerRange, Misplaced};
 
 use demand::Demand;
 use groups::Group;
-use pool::{Blocks, Held, Sized};
+pub(crate) use pool::Sizing;
+use pool::{Blocks, Held, Sized, StageSizing};
 use slots::Slots;
 use stages::Part;
 
@@ -39,8 +40,8 @@ pub(crate) struct Plan {
     pub capacity: Option<Capacity>,
     /// Of a pipeline.
     pub stages: Vec<StageRow>,
-    /// Bytes of each stage's block.
-    pub stage_blocks: Vec<u64>,
+    /// What another pool would come to.
+    pub sizing: Sizing,
     /// The first stage, from 1, whose tensors are not its layers'.
     pub misplaced: Option<(usize, Misplaced)>,
 }
@@ -66,29 +67,32 @@ pub(crate) fn plan(
     let layers = &*layers;
     let demands = demands(layers, &groups, config, profile)?;
     let parts = parts(layers, &groups, ranges, layout, profile, trace)?;
-    let blocks: Vec<Blocks> = parts
+    let sizing = Sizing {
+        max_model_len: config.max_model_len,
+        auto_fit: config.auto_fit,
+        num_gpu_blocks_override: config.num_gpu_blocks_override,
+        reserves_null_block: profile.reserves_null_block,
+        texts: profile.memory_texts,
+        stages: parts
+            .iter()
+            .map(|part| part.sizing(layout, profile))
+            .collect(),
+        demands,
+    };
+    let demands = &sizing.demands;
+    let blocks: Vec<Blocks> = sizing
+        .stages
         .iter()
-        .map(|part| part.block.blocks(&demands))
+        .map(|stage| stage.blocks(demands))
         .collect();
     let Some((part, first)) = parts.first().zip(blocks.first()) else {
         return Err(Refusal::not_modelled("a model without stages"));
     };
     let sized = if let Some(pool) = pool_bytes {
-        let mut pools = Vec::with_capacity(parts.len());
-        for (number, (part, blocks)) in parts.iter().zip(&blocks).enumerate() {
-            let silent = &mut Trace::silent();
-            let trace = if number == 0 { &mut *trace } else { silent };
-            let pool = pool::Pool::new(config, blocks, pool, profile, trace)?;
-            let is_empty = blocks.bytes_per_block == 0;
-            let empty = is_empty.then(|| stages::no_blocks(&part.groups, layout, profile));
-            pools.push((*blocks, pool, empty));
-        }
-        // vLLM looks at what is left before it looks at the layers
-        let has_memory = pools.first().is_some_and(|(_, pool, _)| pool.usable > 0);
-        if has_memory || config.auto_fit {
+        if sizing.has_memory(pool)? || config.auto_fit {
             check_demand(layers, &groups, config)?;
         }
-        Some(pool::size(config, &pools, profile, trace)?)
+        Some(sizing.size(pool, profile.files.planner, trace)?)
     } else {
         check_demand(layers, &groups, config)?;
         None
@@ -143,7 +147,7 @@ pub(crate) fn plan(
         misplaced: (1_usize..)
             .zip(&parts)
             .find_map(|(number, part)| Some((number, part.misplaced()?))),
-        stage_blocks: blocks.iter().map(|blocks| blocks.bytes_per_block).collect(),
+        sizing,
     })
 }
 
@@ -291,7 +295,7 @@ impl Block {
     }
 
     /// What sizes follow from.
-    const fn blocks<'a>(&self, demands: &'a [Demand]) -> Blocks<'a> {
+    const fn sizing(&self, empty: Option<Box<Refusal>>) -> StageSizing {
         let (bytes_per_block, checked_bytes_per_block, pool_bytes_per_block) = match self {
             Self::SideBySide { bytes, .. } => (*bytes, *bytes, *bytes),
             Self::Slots(slots) => (
@@ -300,11 +304,11 @@ impl Block {
                 slots.pool_bytes_per_block,
             ),
         };
-        Blocks {
+        StageSizing {
             bytes_per_block,
             checked_bytes_per_block,
             pool_bytes_per_block,
-            demands,
+            empty,
         }
     }
 

@@ -2,8 +2,7 @@
 //! Mirrors `get_kv_cache_configs` and what it calls.
 
 use super::demand::Demand;
-use crate::config::EngineConfig;
-use crate::error::{Refusal, Stage};
+use crate::error::{MemoryTexts, Refusal, Stage};
 use crate::release::{CapacityRule, Profile};
 use crate::resolution::GroupRow;
 use crate::trace::Trace;
@@ -11,33 +10,34 @@ use crate::units::{add, ceil_div, fixed, mul};
 
 /// What the sizes below follow from.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Blocks<'a> {
+pub(crate) struct Blocks<'a> {
     /// Bytes of one block.
     pub bytes_per_block: u64,
     /// Bytes of one block as the check of one request counts it.
     pub checked_bytes_per_block: u64,
-    /// Bytes of one block as `num_gpu_blocks_override` counts it.
-    pub pool_bytes_per_block: u64,
     /// Each group's demand.
     pub demands: &'a [Demand],
 }
 
-impl Blocks<'_> {
-    /// Blocks of all groups for one request.
-    fn per_request(&self, length: u64) -> Result<u64, Box<Refusal>> {
-        self.demands
-            .iter()
-            .try_fold(0, |sum, demand| add(sum, demand.blocks(length)?))
-    }
+/// Blocks of all groups for one request.
+fn per_request(demands: &[Demand], length: u64) -> Result<u64, Box<Refusal>> {
+    demands
+        .iter()
+        .try_fold(0, |sum, demand| add(sum, demand.blocks(length)?))
+}
 
+impl Blocks<'_> {
     /// Bytes that one request takes.
     pub fn request_bytes(&self, length: u64) -> Result<u64, Box<Refusal>> {
-        mul(self.per_request(length)?, self.bytes_per_block)
+        mul(per_request(self.demands, length)?, self.bytes_per_block)
     }
 
     /// Bytes that the check asks for. Mirrors `_max_memory_usage_bytes_from_groups`.
     fn checked_bytes(&self, length: u64) -> Result<u64, Box<Refusal>> {
-        mul(self.per_request(length)?, self.checked_bytes_per_block)
+        mul(
+            per_request(self.demands, length)?,
+            self.checked_bytes_per_block,
+        )
     }
 
     /// The longest request up to `most` tokens that fits; 0 if none does.
@@ -61,58 +61,52 @@ impl Blocks<'_> {
     }
 }
 
-/// The pool as the checks see it.
-pub(super) struct Pool {
-    /// Bytes, as given.
-    bytes: u64,
-    /// Bytes for requests, perhaps none.
-    pub usable: i128,
+/// What turns the size of a pool into blocks: all that the checks look at.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Sizing {
+    /// Tokens, before auto-fit.
+    pub max_model_len: u64,
+    /// Whether they are shortened to what fits.
+    pub auto_fit: bool,
+    /// Blocks, whatever fits.
+    pub num_gpu_blocks_override: Option<i64>,
+    /// The checks know of the null block.
+    pub reserves_null_block: bool,
+    /// How errors are worded.
+    pub texts: MemoryTexts,
+    /// Each group's demand.
+    pub demands: Vec<Demand>,
+    /// Each stage of the pipeline.
+    pub stages: Vec<StageSizing>,
 }
 
-impl Pool {
-    pub fn new(
-        config: &EngineConfig,
-        blocks: &Blocks,
-        bytes: u64,
-        profile: &Profile,
-        trace: &mut Trace,
-    ) -> Result<Self, Box<Refusal>> {
-        let block = i128::from(blocks.pool_bytes_per_block);
-        let pool = match config.num_gpu_blocks_override {
-            // what fits is logged before
-            Some(_) if block == 0 => return Err(Box::new(Refusal::ZeroDivision)),
-            Some(count) => {
-                trace.step(
-                    Stage::Plan,
-                    profile.files.planner,
-                    "get_kv_cache_configs",
-                    || {
-                        format!(
-                            "num_gpu_blocks_override sets the pool to {count} blocks, whatever fits"
-                        )
-                    },
-                );
-                i128::from(count) * block
-            }
-            None => i128::from(bytes),
-        };
-        // the block pool holds one block back for ever, the null block, which
-        // the checks know of since 0.29
-        let null = if profile.reserves_null_block {
-            block
-        } else {
-            0
-        };
-        Ok(Self {
-            bytes,
-            usable: pool - null,
-        })
+/// A stage's part in it.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct StageSizing {
+    /// Bytes of one block.
+    pub bytes_per_block: u64,
+    /// Bytes of one block as the check of one request counts it.
+    pub checked_bytes_per_block: u64,
+    /// Bytes of one block as `num_gpu_blocks_override` counts it.
+    pub pool_bytes_per_block: u64,
+    /// What a stage without layers stops with.
+    pub empty: Option<Box<Refusal>>,
+}
+
+impl StageSizing {
+    /// Beside the demands, which all stages share.
+    pub const fn blocks<'a>(&self, demands: &'a [Demand]) -> Blocks<'a> {
+        Blocks {
+            bytes_per_block: self.bytes_per_block,
+            checked_bytes_per_block: self.checked_bytes_per_block,
+            demands,
+        }
     }
 }
 
 /// The outcome for the pools of all stages.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Sized {
+pub(crate) struct Sized {
     /// After auto-fit.
     pub max_model_len: u64,
     /// Blocks in every pool: as many as fit in the one where fewest do.
@@ -121,110 +115,160 @@ pub(super) struct Sized {
     pub fitting: Vec<u64>,
 }
 
-/// Runs the checks over the stages in turn, and counts the blocks. `empty` is
-/// what a stage without layers stops with.
-pub(super) fn size(
-    config: &EngineConfig,
-    stages: &[(Blocks, Pool, Option<Box<Refusal>>)],
-    profile: &Profile,
-    trace: &mut Trace,
-) -> Result<Sized, Box<Refusal>> {
-    let file = profile.files.planner;
-    let mut max_model_len = config.max_model_len;
-    if config.auto_fit {
-        let mut longest = max_model_len;
-        for (blocks, pool, _) in stages {
-            let of_stage = blocks.longest(pool.usable, max_model_len)?;
-            longest = longest.min(of_stage);
+impl Sizing {
+    /// Bytes for requests of one stage, perhaps none.
+    fn usable(&self, stage: &StageSizing, pool_bytes: u64) -> Result<i128, Box<Refusal>> {
+        let block = i128::from(stage.pool_bytes_per_block);
+        let pool = match self.num_gpu_blocks_override {
+            // what fits is logged before
+            Some(_) if block == 0 => return Err(Box::new(Refusal::ZeroDivision)),
+            Some(count) => i128::from(count) * block,
+            None => i128::from(pool_bytes),
+        };
+        // the block pool holds one block back for ever, the null block, which
+        // the checks know of since 0.29
+        Ok(pool - if self.reserves_null_block { block } else { 0 })
+    }
+
+    /// Whether the first stage has any; vLLM looks at it before it looks at the layers.
+    pub fn has_memory(&self, pool_bytes: u64) -> Result<bool, Box<Refusal>> {
+        let mut usable = Vec::with_capacity(self.stages.len());
+        for stage in &self.stages {
+            usable.push(self.usable(stage, pool_bytes)?);
         }
+        Ok(usable.first().is_some_and(|usable| *usable > 0))
+    }
+
+    /// The longest request up to `most` tokens for which every stage has room; 0
+    /// if none.
+    pub fn longest(&self, pool_bytes: u64, most: u64) -> Result<u64, Box<Refusal>> {
+        let mut longest = most;
+        for stage in &self.stages {
+            let usable = self.usable(stage, pool_bytes)?;
+            longest = longest.min(stage.blocks(&self.demands).longest(usable, most)?);
+        }
+        Ok(longest)
+    }
+
+    /// Blocks of one request of so many tokens.
+    pub fn blocks_per_request(&self, length: u64) -> Result<u64, Box<Refusal>> {
+        per_request(&self.demands, length)
+    }
+
+    /// Runs the checks over the stages in turn, and counts the blocks.
+    pub fn size(
+        &self,
+        pool_bytes: u64,
+        file: &'static str,
+        trace: &mut Trace,
+    ) -> Result<Sized, Box<Refusal>> {
+        if let Some(count) = self.num_gpu_blocks_override {
+            trace.step(Stage::Plan, file, "get_kv_cache_configs", || {
+                format!("num_gpu_blocks_override sets the pool to {count} blocks, whatever fits")
+            });
+        }
+        let mut usable = Vec::with_capacity(self.stages.len());
+        for stage in &self.stages {
+            usable.push(self.usable(stage, pool_bytes)?);
+        }
+        let max_model_len = if self.auto_fit {
+            self.fitted(pool_bytes, file, trace)?
+        } else {
+            self.max_model_len
+        };
+        for (number, (stage, usable)) in (1_usize..).zip(self.stages.iter().zip(&usable)) {
+            let checked = self.check(&stage.blocks(&self.demands), *usable, max_model_len);
+            if checked.is_err() && self.stages.len() > 1 {
+                trace.step(Stage::Plan, file, "_check_enough_kv_cache_memory", || {
+                    format!(
+                        "stage {number} is the first that has not enough memory for one request"
+                    )
+                });
+            }
+            checked?;
+        }
+        let mut fitting = Vec::with_capacity(self.stages.len());
+        for (number, (stage, usable)) in (1_usize..).zip(self.stages.iter().zip(usable)) {
+            if let Some(refusal) = &stage.empty {
+                return Err(refusal.clone());
+            }
+            let num_blocks = match self.num_gpu_blocks_override {
+                Some(count) => u64::try_from(count).map_err(|_| Refusal::NoMemory(self.texts))?,
+                None => pool_bytes
+                    .checked_div(stage.bytes_per_block)
+                    .ok_or(Refusal::ZeroDivision)?,
+            };
+            let needed = stage.blocks(&self.demands).checked_bytes(max_model_len)?;
+            trace.step(Stage::Plan, file, "get_kv_cache_config_from_groups", || {
+                let beside = if self.reserves_null_block {
+                    " that remain beside the null block"
+                } else {
+                    ""
+                };
+                let which = if self.stages.len() > 1 {
+                    format!("stage {number}: ")
+                } else {
+                    String::new()
+                };
+                format!(
+                    "{which}{num_blocks} blocks of {} B; one request of {max_model_len} tokens is counted as {needed} B of the {usable} B{beside}",
+                    stage.bytes_per_block
+                )
+            });
+            fitting.push(num_blocks);
+        }
+        let num_blocks = fitting.iter().copied().min().unwrap_or(0);
+        if self.stages.len() > 1 {
+            trace.step(Stage::Plan, file, "get_kv_cache_configs", || {
+                format!("every stage takes {num_blocks} blocks, as many as fit where fewest do")
+            });
+        }
+        Ok(Sized {
+            max_model_len,
+            num_blocks,
+            fitting,
+        })
+    }
+
+    /// Mirrors `_auto_fit_max_model_len`.
+    fn fitted(
+        &self,
+        pool_bytes: u64,
+        file: &'static str,
+        trace: &mut Trace,
+    ) -> Result<u64, Box<Refusal>> {
+        let asked = self.max_model_len;
+        let longest = self.longest(pool_bytes, asked)?;
         if longest == 0 {
             return Err(Box::new(Refusal::NothingToAutoFit));
         }
         trace.step(Stage::Plan, file, "_auto_fit_max_model_len", || {
-            if longest >= max_model_len {
-                format!("the model's full length of {max_model_len} tokens fits")
+            if longest >= asked {
+                format!("the model's full length of {asked} tokens fits")
             } else {
-                format!("max_model_len is shortened from {max_model_len} to {longest} tokens, the most that fits")
+                format!("max_model_len is shortened from {asked} to {longest} tokens, the most that fits")
             }
         });
-        max_model_len = longest;
+        Ok(longest)
     }
-    for (number, (blocks, pool, _)) in (1_usize..).zip(stages) {
-        let checked = check(blocks, pool.usable, max_model_len, profile);
-        if checked.is_err() && stages.len() > 1 {
-            trace.step(Stage::Plan, file, "_check_enough_kv_cache_memory", || {
-                format!("stage {number} is the first that has not enough memory for one request")
-            });
-        }
-        checked?;
-    }
-    let mut fitting = Vec::with_capacity(stages.len());
-    for (number, (blocks, pool, empty)) in (1_usize..).zip(stages) {
-        if let Some(refusal) = empty {
-            return Err(refusal.clone());
-        }
-        let num_blocks = match config.num_gpu_blocks_override {
-            Some(count) => {
-                u64::try_from(count).map_err(|_| Refusal::NoMemory(profile.memory_texts))?
-            }
-            None => pool
-                .bytes
-                .checked_div(blocks.bytes_per_block)
-                .ok_or(Refusal::ZeroDivision)?,
-        };
-        let needed = blocks.checked_bytes(max_model_len)?;
-        trace.step(Stage::Plan, file, "get_kv_cache_config_from_groups", || {
-            let beside = if profile.reserves_null_block {
-                " that remain beside the null block"
-            } else {
-                ""
-            };
-            let stage = if stages.len() > 1 {
-                format!("stage {number}: ")
-            } else {
-                String::new()
-            };
-            format!(
-                "{stage}{num_blocks} blocks of {} B; one request of {max_model_len} tokens is counted as {needed} B of the {} B{beside}",
-                blocks.bytes_per_block, pool.usable
-            )
-        });
-        fitting.push(num_blocks);
-    }
-    let num_blocks = fitting.iter().copied().min().unwrap_or(0);
-    if stages.len() > 1 {
-        trace.step(Stage::Plan, file, "get_kv_cache_configs", || {
-            format!("every stage takes {num_blocks} blocks, as many as fit where fewest do")
-        });
-    }
-    Ok(Sized {
-        max_model_len,
-        num_blocks,
-        fitting,
-    })
-}
 
-/// Whether one request fits. Mirrors `_check_enough_kv_cache_memory`.
-fn check(
-    blocks: &Blocks,
-    usable: i128,
-    max_model_len: u64,
-    profile: &Profile,
-) -> Result<(), Box<Refusal>> {
-    if usable <= 0 {
-        return Err(Box::new(Refusal::NoMemory(profile.memory_texts)));
+    /// Whether one request fits. Mirrors `_check_enough_kv_cache_memory`.
+    fn check(&self, blocks: &Blocks, usable: i128, max_model_len: u64) -> Result<(), Box<Refusal>> {
+        if usable <= 0 {
+            return Err(Box::new(Refusal::NoMemory(self.texts)));
+        }
+        let needed = blocks.checked_bytes(max_model_len)?;
+        if i128::from(needed) > usable {
+            return Err(Box::new(Refusal::RequestDoesNotFit {
+                max_model_len,
+                needed_bytes: needed,
+                available_bytes: usable,
+                estimated_max_len: blocks.longest(usable, max_model_len)?,
+                texts: self.texts,
+            }));
+        }
+        Ok(())
     }
-    let needed = blocks.checked_bytes(max_model_len)?;
-    if i128::from(needed) > usable {
-        return Err(Box::new(Refusal::RequestDoesNotFit {
-            max_model_len,
-            needed_bytes: needed,
-            available_bytes: usable,
-            estimated_max_len: blocks.longest(usable, max_model_len)?,
-            texts: profile.memory_texts,
-        }));
-    }
-    Ok(())
 }
 
 /// What a pool holds, as vLLM states it.

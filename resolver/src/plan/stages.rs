@@ -1,7 +1,7 @@
 //! What of the model's groups each stage of a pipeline has.
 
 use super::groups::Group;
-use super::pool::Blocks;
+use super::pool::{Blocks, StageSizing};
 use super::{Block, side_by_side};
 use crate::error::{Refusal, Stage};
 use crate::layout::KvCacheLayout;
@@ -94,6 +94,13 @@ impl Part<'_> {
                 (slots.layers() < layers).then_some(Misplaced::LeftOut)
             }
         }
+    }
+
+    /// What its pool's size comes to.
+    pub fn sizing(&self, layout: Option<KvCacheLayout>, profile: &Profile) -> StageSizing {
+        let is_empty = self.block.bytes() == 0;
+        let empty = is_empty.then(|| no_blocks(&self.groups, layout, profile));
+        self.block.sizing(empty)
     }
 
     /// The stage as an answer has it. `fitting` are the blocks that fit on it,

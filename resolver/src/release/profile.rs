@@ -11,6 +11,7 @@ use crate::units::thousands;
 
 use super::drafting::Drafting;
 use super::engine_args::FlagNames;
+use super::memory::MemoryRules;
 use super::weights::WeightRules;
 
 /// The behaviours of a release. Each names the version that brought it.
@@ -30,6 +31,8 @@ pub struct Profile {
     pub(crate) drafting: &'static Drafting,
     /// What it builds of a model's weights.
     pub(crate) weights: WeightRules,
+    /// What it counts before the KV cache gets the rest.
+    pub(crate) memory: MemoryRules,
     /// Where the code lies that the trace names.
     pub files: Files,
 

@@ -9,7 +9,7 @@ use super::profile::{
     MambaMode, ModelRunner, PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype,
     V4Classes, V4Heads, WindowBlock,
 };
-use super::{drafting, tables, weights};
+use super::{drafting, memory, tables, weights};
 use crate::backend::{registry, rules};
 use crate::error::{MemoryTexts, PackedAssertion};
 
@@ -35,6 +35,7 @@ pub(super) const V0_33_0: Profile = Profile {
     backend_rules: &rules::V0_33_0,
     drafting: &drafting::V0_33_0,
     weights: weights::V0_33_0,
+    memory: memory::V0_33_0,
     files: Files {
         planner: "vllm/v1/core/kv_cache_planning.py",
         v4_model: "vllm/models/deepseek_v4/nvidia/model.py",
@@ -111,6 +112,7 @@ pub(super) const V0_33_0: Profile = Profile {
 
 pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
     weights: weights::V0_32_0,
+    memory: memory::V0_32_0,
     backend_rules: &rules::V0_32_0,
     unknown_dtype: UnknownDtype::Parser,
     checks_float_clash: false,
@@ -135,6 +137,7 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
 
 pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
     weights: weights::V0_31_0,
+    memory: memory::V0_31_0,
     backend_rules: &rules::V0_31_0,
     stride_rule: StrideRule::SparseRows,
     checks_aligned_block: false,
@@ -150,6 +153,7 @@ pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
 
 pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
     weights: weights::V0_30_0,
+    memory: memory::V0_30_0,
     backend_rules: &rules::V0_30_0,
     nvfp4_packs_window: false,
     stride_rule: StrideRule::Nothing,
@@ -208,6 +212,7 @@ pub(super) const V0_28_0: Profile = listed!(V0_28_0, V0_29_0, {
 
 pub(super) const V0_27_1: Profile = listed!(V0_27_1, V0_28_0, {
     weights: weights::V0_27_1,
+    memory: memory::V0_27_1,
     models_all_families: false,
     has_huge_tier: false,
     model_runner: ModelRunner::First,
@@ -217,6 +222,7 @@ pub(super) const V0_27_1: Profile = listed!(V0_27_1, V0_28_0, {
 
 pub(super) const V0_26_0: Profile = listed!(V0_26_0, V0_27_1, {
     weights: weights::V0_26_0,
+    memory: memory::V0_26_0,
     v4_heads: V4Heads::HalvesBySm120,
     context: ContextRules { runner: PcpRunner::First, ..V0_27_1.context },
     grouping: Grouping::FullFirst { raises_pages: true },

@@ -4,6 +4,7 @@ use serde::Serialize;
 
 use super::{Sheet, Uncounted};
 use crate::error::Stage;
+use crate::memory::Interval;
 use crate::trace::Trace;
 use crate::units::thousands;
 
@@ -19,6 +20,10 @@ pub struct WeightBytes {
     /// The drafter's own, beside those that it shares with the model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub draft_parameter_bytes: Option<u64>,
+    /// What kernels make of them on load takes so much more, or less, the drafter's
+    /// among them.
+    #[serde(rename = "repacked_bytes", skip_serializing_if = "Option::is_none")]
+    pub repacked: Option<Interval>,
     /// Why they are not counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameters_uncounted: Option<String>,

@@ -1,0 +1,96 @@
+//! Figures that only a start-up measures: as wide as what is known of them.
+
+use serde::Serialize;
+
+/// Bytes between two ends, with the likeliest between them. Signed, for what is
+/// left of a budget may be less than nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub struct Interval {
+    /// At least.
+    pub low: i64,
+    /// Most likely.
+    pub likely: i64,
+    /// At most.
+    pub high: i64,
+}
+
+impl Interval {
+    /// An exact figure; past 63 bits the largest there is.
+    #[must_use]
+    pub fn exact(bytes: u64) -> Self {
+        Self::new(bytes, bytes, bytes)
+    }
+
+    /// Three figures in any order of size.
+    #[must_use]
+    pub fn new(low: u64, likely: u64, high: u64) -> Self {
+        let signed = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
+        let mut ends = [low, likely, high];
+        ends.sort_unstable();
+        Self {
+            low: signed(ends[0]),
+            likely: signed(ends[1]),
+            high: signed(ends[2]),
+        }
+    }
+
+    /// Two ends and their middle.
+    #[must_use]
+    pub fn between(low: u64, high: u64) -> Self {
+        Self::new(low, low.midpoint(high), high)
+    }
+
+    /// Whether it is one figure.
+    #[must_use]
+    pub const fn is_exact(self) -> bool {
+        self.low == self.high
+    }
+
+    /// The sum, end by end.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self {
+            low: self.low.saturating_add(other.low),
+            likely: self.likely.saturating_add(other.likely),
+            high: self.high.saturating_add(other.high),
+        }
+    }
+
+    /// What remains: at least where most is taken away.
+    #[must_use]
+    pub const fn less(self, other: Self) -> Self {
+        Self {
+            low: self.low.saturating_sub(other.high),
+            likely: self.likely.saturating_sub(other.likely),
+            high: self.high.saturating_sub(other.low),
+        }
+    }
+
+    /// Each end as a pool's bytes; vLLM says the same of nothing and of less.
+    #[must_use]
+    pub fn pools(self) -> [u64; 3] {
+        [self.low, self.likely, self.high].map(|end| u64::try_from(end).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_remains_is_least_where_most_is_taken() {
+        let left = Interval::new(90, 95, 100).less(Interval::new(10, 20, 30));
+        assert_eq!(
+            left,
+            Interval {
+                low: 60,
+                likely: 75,
+                high: 90
+            }
+        );
+        assert!(Interval::exact(7).is_exact());
+        assert_eq!(Interval::exact(u64::MAX).likely, i64::MAX);
+        let below = Interval::exact(1).less(Interval::exact(3));
+        assert_eq!((below.likely, below.pools()[1]), (-2, 0));
+    }
+}

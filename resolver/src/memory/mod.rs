@@ -1,0 +1,291 @@
+//! From a GPU to a pool: what vLLM takes of the memory before the KV cache gets the
+//! rest. Only a start-up measures most of it, so every part is an interval with
+//! its source, and so is the pool.
+
+mod activations;
+mod device;
+mod facts;
+mod graphs;
+mod interval;
+mod other;
+mod printed;
+mod repacked;
+
+pub use interval::Interval;
+pub use printed::{PrintedCheck, check_printed, pool_of_tokens, printed_gib};
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+use crate::capacity::Fit;
+use crate::error::Refusal;
+use crate::request::Request;
+use crate::resolution::Resolution;
+use crate::resolve::resolve_quietly;
+use facts::Facts;
+
+/// A part of the memory beside the KV cache.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PartKind {
+    /// `weights`: parameters and buffers as built.
+    Weights,
+    /// `repacked`: what kernels make of them on load, beyond their own size.
+    Repacked,
+    /// `non_torch`: CUDA's own, NCCL, libraries' workspaces.
+    NonTorch,
+    /// `activations`: the most that the profiling run holds at once.
+    Activations,
+    /// `cuda_graphs`: what vLLM expects that capturing takes, and deducts.
+    CudaGraphs,
+}
+
+impl PartKind {
+    /// All, in the order in which a start-up meets them.
+    pub const ALL: [Self; 5] = [
+        Self::Weights,
+        Self::Repacked,
+        Self::NonTorch,
+        Self::Activations,
+        Self::CudaGraphs,
+    ];
+
+    /// The spelling in JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Weights => "weights",
+            Self::Repacked => "repacked",
+            Self::NonTorch => "non_torch",
+            Self::Activations => "activations",
+            Self::CudaGraphs => "cuda_graphs",
+        }
+    }
+
+    /// For people.
+    #[must_use]
+    pub const fn label(self) -> &'static str {
+        match self {
+            Self::Weights => "weights, as built",
+            Self::Repacked => "repacked by kernels",
+            Self::NonTorch => "outside torch",
+            Self::Activations => "peak activations",
+            Self::CudaGraphs => "CUDA graphs",
+        }
+    }
+}
+
+impl fmt::Display for PartKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+impl Serialize for PartKind {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.as_str())
+    }
+}
+
+/// One part, and where its figures come from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Part {
+    /// Which.
+    pub kind: PartKind,
+    /// Bytes on one GPU.
+    #[serde(flatten)]
+    pub bytes: Interval,
+    /// How they are derived.
+    pub source: String,
+}
+
+/// What vLLM may take of one GPU, and what of it is left for the KV cache.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Budget {
+    /// NVML's total in bytes, by which vLLM chooses its defaults.
+    pub nvml_total_bytes: u64,
+    /// torch's total in bytes, of which the budget is taken.
+    pub torch_total: Interval,
+    /// `gpu_memory_utilization`
+    pub gpu_memory_utilization: f64,
+    /// The product, rounded up.
+    pub requested: Interval,
+    /// What is taken before the KV cache.
+    pub parts: Vec<Part>,
+    /// What is left; below 0 where nothing is.
+    pub pool: Interval,
+    /// Whether the second model runner serves the model.
+    #[serde(skip)]
+    second_runner: bool,
+}
+
+impl Budget {
+    /// One part's bytes.
+    #[must_use]
+    pub fn part(&self, kind: PartKind) -> Interval {
+        let part = self.parts.iter().find(|part| part.kind == kind);
+        part.map(|part| part.bytes).unwrap_or_default()
+    }
+}
+
+/// Where a pool's size comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Source {
+    /// It was given.
+    Given,
+    /// `kv_cache_memory_bytes` pins it.
+    Pinned,
+    /// vLLM's own log printed it, in GiB with two decimals.
+    Printed,
+    /// It is what the budget leaves.
+    Estimated,
+}
+
+/// One end of an interval, or its likeliest point.
+#[derive(Debug, Clone, PartialEq)]
+pub struct End {
+    /// Bytes of the pool.
+    pub pool_bytes: u64,
+    /// What they come to.
+    pub fit: Result<Fit, Box<Refusal>>,
+}
+
+/// A question's pool, and what each end of it comes to.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Planned {
+    /// Where the pool comes from.
+    pub source: Source,
+    /// Its size.
+    pub pool: Interval,
+    /// How it was estimated, if it can be; beside a given pool for comparison.
+    pub budget: Result<Budget, String>,
+    /// Least, likeliest and most.
+    pub ends: [End; 3],
+    /// What stops the start-up before any of it, if something does.
+    pub stops: Option<Box<Refusal>>,
+}
+
+impl Planned {
+    /// The likeliest.
+    #[must_use]
+    pub const fn likely(&self) -> &End {
+        &self.ends[1]
+    }
+
+    /// What stops the start-up at the likeliest size, if something does.
+    #[must_use]
+    pub fn refusal(&self) -> Option<&Refusal> {
+        let at_likely = self.likely().fit.as_ref().err();
+        self.stops
+            .as_deref()
+            .or(at_likely.map(|refusal| &**refusal))
+    }
+}
+
+/// What the memory of a GPU leaves for the KV cache, by what is free of it and what
+/// the start-up takes. `base` is the same question's answer.
+///
+/// # Errors
+/// Why it is not estimated, in our words.
+pub fn budget(request: &Request, base: &Resolution) -> Result<Budget, String> {
+    let facts = Facts::new(request, base)?;
+    let total = device::total(&request.gpu);
+    let utilization = base.gpu_memory_utilization;
+    let requested = device::requested(total, utilization);
+    let parts = vec![
+        facts.weights(),
+        repacked::part(&facts),
+        other::part(&facts),
+        activations::part(&facts),
+        graphs::part(&facts),
+    ];
+    let taken = parts
+        .iter()
+        .fold(Interval::default(), |sum, part| sum.plus(part.bytes));
+    Ok(Budget {
+        nvml_total_bytes: request.gpu.total_memory_bytes,
+        torch_total: total,
+        gpu_memory_utilization: utilization,
+        requested,
+        pool: requested.less(taken),
+        parts,
+        second_runner: facts.second_runner,
+    })
+}
+
+/// The question without a pool: what the start-up comes to before it has one.
+#[must_use]
+pub fn without_pool(request: &Request) -> Request {
+    let mut open = request.clone();
+    open.available_memory = None;
+    open.args.kv_cache_memory_bytes = None;
+    open
+}
+
+/// A question's pool: the one that it gives or pins, the one that `printed` says, or
+/// the one that is estimated; and what its ends come to.
+///
+/// # Errors
+/// What vLLM stops with before it looks at its memory; or [`Refusal::NotModelled`]
+/// where there is no pool and none can be estimated.
+pub fn plan(request: &Request, printed: Option<Interval>) -> Result<Planned, Box<Refusal>> {
+    let base = resolve_quietly(&without_pool(request))?;
+    plan_on(request, &base, printed)
+}
+
+/// The same, on the answer that the question has without a pool.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_on(
+    request: &Request,
+    base: &Resolution,
+    printed: Option<Interval>,
+) -> Result<Planned, Box<Refusal>> {
+    let budget = budget(request, base);
+    let (source, pool) = match (request.available_memory, pinned(request), printed, &budget) {
+        (Some(bytes), ..) => (Source::Given, Interval::exact(bytes)),
+        (None, Some(bytes), ..) => (Source::Pinned, Interval::exact(bytes)),
+        (None, None, Some(printed), _) => (Source::Printed, printed),
+        (None, None, None, Ok(budget)) => (Source::Estimated, budget.pool),
+        (None, None, None, Err(why)) => {
+            return Err(Refusal::not_modelled(format!(
+                "the memory that is left for the KV cache is not estimated: {why}"
+            )));
+        }
+    };
+    let stops = match &budget {
+        Ok(budget) => stops(request, budget),
+        Err(_) => None,
+    };
+    Ok(Planned {
+        source,
+        pool,
+        ends: pool.pools().map(|pool_bytes| End {
+            pool_bytes,
+            fit: base.fit(pool_bytes),
+        }),
+        budget,
+        stops,
+    })
+}
+
+/// What stops the start-up before the KV cache is asked for.
+fn stops(request: &Request, budget: &Budget) -> Option<Box<Refusal>> {
+    if let Some(free) = request.free_memory
+        && let Some(refusal) = device::not_free(budget, free)
+    {
+        return Some(refusal);
+    }
+    device::weights_do_not_fit(request, budget, budget.second_runner)
+}
+
+/// What `kv_cache_memory_bytes` pins, of which 0 pins nothing.
+pub(crate) fn pinned(request: &Request) -> Option<u64> {
+    let pinned = request
+        .args
+        .kv_cache_memory_bytes
+        .filter(|bytes| *bytes != 0)?;
+    Some(u64::try_from(pinned).unwrap_or(0))
+}

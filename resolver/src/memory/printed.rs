@@ -1,0 +1,117 @@
+//! What vLLM's own log says of a pool: a GiB of two decimals, tokens, or both.
+
+use serde::Serialize;
+
+use super::{Interval, without_pool};
+use crate::error::Refusal;
+use crate::request::Request;
+use crate::resolve::resolve_quietly;
+use crate::units::GIB;
+
+/// Pools beyond this are not searched.
+const MOST_POOL_BYTES: u64 = 1 << 50;
+
+/// Every pool that is printed as so many hundredths of a GiB.
+/// Mirrors `vllm/utils/mem_utils.py` `format_gib`, which rounds to the nearest.
+#[must_use]
+pub fn printed_gib(hundredths: u64) -> Interval {
+    let end = |twice: u64| u128::from(twice) * u128::from(GIB);
+    let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
+    let twice = hundredths.saturating_mul(2);
+    Interval::between(
+        bytes(end(twice.saturating_sub(1)).div_ceil(200)),
+        bytes(end(twice.saturating_add(1)) / 200),
+    )
+}
+
+/// Tokens that vLLM prints for a pool, held against those that it did print.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct PrintedCheck {
+    /// Tokens as printed.
+    pub printed: u64,
+    /// Tokens that the least of the pools comes to.
+    pub least: u64,
+    /// Tokens that the most of them comes to.
+    pub most: u64,
+}
+
+impl PrintedCheck {
+    /// Whether some pool in the interval comes to what was printed.
+    #[must_use]
+    pub const fn agrees(self) -> bool {
+        self.least <= self.printed && self.printed <= self.most
+    }
+}
+
+/// Holds printed tokens against a pool.
+///
+/// # Errors
+/// What stops the question at an end of the interval.
+pub fn check_printed(
+    request: &Request,
+    pool: Interval,
+    printed: u64,
+) -> Result<PrintedCheck, Box<Refusal>> {
+    let [least, _, most] = pool.pools();
+    Ok(PrintedCheck {
+        printed,
+        least: tokens(request, least)?,
+        most: tokens(request, most)?,
+    })
+}
+
+/// The pools for which vLLM prints so many tokens; `None` if it does for none.
+///
+/// # Errors
+/// What stops the question whatever the pool.
+pub fn pool_of_tokens(request: &Request, printed: u64) -> Result<Option<Interval>, Box<Refusal>> {
+    tokens(request, MOST_POOL_BYTES)?;
+    // too small a pool prints nothing, and so less
+    let prints = |pool: u64| tokens(request, pool).unwrap_or(0);
+    let first = |at_least: u64| {
+        let (mut below, mut above) = (0, MOST_POOL_BYTES);
+        while above - below > 1 {
+            let middle = below + (above - below) / 2;
+            if prints(middle) >= at_least {
+                above = middle;
+            } else {
+                below = middle;
+            }
+        }
+        above
+    };
+    let least = first(printed);
+    if printed == 0 || prints(least) != printed {
+        return Ok(None);
+    }
+    let most = first(printed.saturating_add(1)) - 1;
+    Ok(Some(Interval::between(least, most)))
+}
+
+/// Tokens in the log line for a pool.
+fn tokens(request: &Request, pool_bytes: u64) -> Result<u64, Box<Refusal>> {
+    let mut sized = without_pool(request);
+    sized.available_memory = Some(pool_bytes);
+    let resolution = resolve_quietly(&sized)?;
+    Ok(resolution
+        .capacity
+        .map_or(0, |capacity| capacity.printed_tokens))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::units::format_gib;
+
+    #[test]
+    fn every_pool_of_the_interval_is_printed_so_and_none_beside_it() {
+        for (hundredths, text) in [(4743, "47.43"), (4740, "47.4"), (0, "0.0"), (1, "0.01")] {
+            let [low, _, high] = printed_gib(hundredths).pools();
+            let prints = |bytes: u64| format_gib(i128::from(bytes));
+            assert_eq!(prints(low + 1), text);
+            assert_eq!(prints(high - 1), text);
+            assert_ne!(prints(high + 1), text);
+            assert!(low < 2 || prints(low - 2) != text);
+        }
+    }
+}
