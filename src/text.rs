@@ -1,7 +1,7 @@
 //! Numbers and names as people read them.
 
 use kv_resolver::catalog::CatalogGpu;
-use kv_resolver::resolution::{BytesPerToken, GroupRow, human_bytes};
+use kv_resolver::resolution::{BytesPerToken, human_bytes};
 use kv_resolver::units::{fixed, thousands};
 use kv_resolver::{Outcome, Stage};
 
@@ -115,33 +115,6 @@ pub const fn short_stage(stage: Stage) -> &'static str {
         Stage::Engine => "starting the engine",
         Stage::Unmodelled => "no rule here",
     }
-}
-
-/// A name for each group: what its members are, numbered where two groups hold the same.
-pub fn group_names(groups: &[GroupRow]) -> Vec<String> {
-    let plain: Vec<String> = groups
-        .iter()
-        .map(|group| {
-            let labels: Vec<&str> = group
-                .members
-                .iter()
-                .map(|member| member.role.label())
-                .collect();
-            labels.join(" + ")
-        })
-        .collect();
-    plain
-        .iter()
-        .enumerate()
-        .map(|(index, name)| {
-            if plain.iter().filter(|other| *other == name).count() == 1 {
-                name.clone()
-            } else {
-                let nth = plain[..=index].iter().filter(|other| *other == name);
-                format!("{name} {}", nth.count())
-            }
-        })
-        .collect()
 }
 
 #[cfg(test)]

@@ -122,6 +122,32 @@ impl Resolution {
             .collect()
     }
 
+    /// A name for each group: what its members are, numbered where two groups hold the
+    /// same.
+    #[must_use]
+    pub fn group_names(&self) -> Vec<String> {
+        let plain: Vec<String> = self
+            .groups
+            .iter()
+            .map(|group| {
+                let labels = group.members.iter().map(|member| member.role.label());
+                labels.collect::<Vec<_>>().join(" + ")
+            })
+            .collect();
+        plain
+            .iter()
+            .enumerate()
+            .map(|(index, name)| {
+                if plain.iter().filter(|other| *other == name).count() == 1 {
+                    name.clone()
+                } else {
+                    let nth = plain[..=index].iter().filter(|other| *other == name);
+                    format!("{name} {}", nth.count())
+                }
+            })
+            .collect()
+    }
+
     fn share(&self, group: usize, row: &GroupRow, length: u64) -> Result<Share, Box<Refusal>> {
         let blocks = row.demand.blocks(length)?;
         let at_rest = row.demand.blocks_at_rest(length)?.min(blocks);

@@ -21,7 +21,7 @@ pub fn block(html: &mut Markup, resolution: &Resolution) {
          <ul class=\"bars\">",
         &[&text::exact_bytes(whole)],
     );
-    let names = text::group_names(&resolution.groups);
+    let names = resolution.group_names();
     for (index, (group, name)) in resolution.groups.iter().zip(names).enumerate() {
         let said: Vec<String> = group
             .members

@@ -33,7 +33,7 @@ pub fn groups(html: &mut Markup, resolution: &Resolution) {
          <th scope=\"col\" class=\"n\">Share</th></tr></thead><tbody>",
         &[&text::tokens(resolution.max_model_len)],
     );
-    let names = text::group_names(&resolution.groups);
+    let names = resolution.group_names();
     for (index, (group, name)) in resolution.groups.iter().zip(names).enumerate() {
         let share = percent(group.request_bytes, resolution.request_bytes);
         html.add(

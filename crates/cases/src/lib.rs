@@ -2,10 +2,12 @@
 //! vLLM's vectors share.
 
 mod case;
+mod plan;
 mod pool;
 mod result;
 
 pub use case::{CaseError, MOST_CONFIG_BYTES, parse_case, parse_config};
+pub use plan::plan_value;
 pub use pool::{PrintedPool, printed_pool};
 pub use result::{result_json, result_value};
 

@@ -4,6 +4,7 @@ mod changes;
 mod drafting;
 mod lines;
 mod options;
+mod plan;
 mod render;
 mod show;
 
@@ -78,6 +79,7 @@ fn command() -> Command {
                 ),
         )
         .subcommand(options::show())
+        .subcommand(options::plan())
         .subcommand(options::diff())
         .subcommand(Command::new("gpus").about("List the GPUs of the catalog"))
         .subcommand(Command::new("models").about("List the models of the catalog"))
@@ -103,6 +105,7 @@ fn main() -> ExitCode {
     let done = match matches.subcommand() {
         Some(("resolve", matches)) => lines::resolve(matches.get_one::<String>("file")),
         Some(("show", matches)) => show::run(matches),
+        Some(("plan", matches)) => plan::run(matches),
         Some(("diff", matches)) => changes::run(matches),
         Some(("gpus", _)) => lines::print(&gpus()),
         Some(("models", _)) => lines::print(&models()),

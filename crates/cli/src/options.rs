@@ -81,16 +81,47 @@ pub fn normalise(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
 
 /// `kvx show`
 pub fn show() -> Command {
-    let command = Command::new("show")
-        .about("Answer one question, readably")
+    let command = Command::new("show").about("Answer one question, readably");
+    question(command.arg(release()), true)
+}
+
+/// `kvx plan`
+pub fn plan() -> Command {
+    let command = Command::new("plan")
+        .about("From a GPU to a pool: what is left for the KV cache, what it holds, what to change")
+        .after_help(
+            "Without --pool, --log or --kv-cache-memory-bytes the pool is estimated: an interval, for only a \
+             start-up measures it.",
+        )
+        .arg(release())
         .arg(
-            Arg::new("release")
-                .long("release")
-                .value_name("VERSION")
-                .default_value(Release::LATEST.version())
-                .help("vLLM's version"),
+            Arg::new("log")
+                .long("log")
+                .value_name("FILE")
+                .conflicts_with("pool")
+                .help("Lines of vLLM's own log (or -), which say what was left"),
+        )
+        .arg(
+            Arg::new("free")
+                .long("free")
+                .value_name("SIZE")
+                .help("What is free on each GPU before vLLM starts, if something else runs there"),
+        )
+        .arg(
+            Arg::new("mean-length")
+                .long("mean-length")
+                .value_name("TOKENS")
+                .help("How many requests of this length fit, instead of a list"),
         );
     question(command, true)
+}
+
+fn release() -> Arg {
+    Arg::new("release")
+        .long("release")
+        .value_name("VERSION")
+        .default_value(Release::LATEST.version())
+        .help("vLLM's version")
 }
 
 /// `kvx diff`

@@ -29,8 +29,12 @@ pub fn answer(model: &str, request: &Request, result: &Result<Resolution, Startu
         Ok(resolution) => resolved(&mut out, request, resolution),
         Err(error) => refused(&mut out, error),
     }
-    // what was passed may hold what moves a terminal's cursor
-    out.replace(
+    printable(&out)
+}
+
+/// Without what moves a terminal's cursor, which may be in what was passed.
+pub fn printable(text: &str) -> String {
+    text.replace(
         |c: char| c.is_control() && c != '\n',
         &char::REPLACEMENT_CHARACTER.to_string(),
     )
@@ -301,7 +305,7 @@ fn refused(out: &mut String, error: &StartupError) {
     why(out, &error.trace);
 }
 
-fn headline(out: &mut String, outcome: Outcome, detail: &str) {
+pub fn headline(out: &mut String, outcome: Outcome, detail: &str) {
     let _ = writeln!(out, "{}: {detail}", outcome.as_str().to_uppercase());
     wrap(out, outcome.meaning(), "  ");
 }
@@ -339,7 +343,7 @@ pub fn wrap(out: &mut String, text: &str, indent: &str) {
 }
 
 /// Breaks lines at spaces; a word longer than a line stays whole.
-fn wrap_hanging(out: &mut String, text: &str, first: &str, rest: &str) {
+pub fn wrap_hanging(out: &mut String, text: &str, first: &str, rest: &str) {
     let mut line = first.to_owned();
     let mut empty = true;
     for word in text.split(' ') {

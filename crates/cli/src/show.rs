@@ -225,7 +225,7 @@ fn environment(matches: &ArgMatches) -> Result<Environment, String> {
 }
 
 /// Bytes, or a number with a binary unit.
-fn parse_size(text: &str) -> Option<u64> {
+pub fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
     let (number, scale) = [("KiB", 10), ("MiB", 20), ("GiB", 30), ("TiB", 40)]
         .iter()

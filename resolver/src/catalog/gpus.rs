@@ -227,7 +227,7 @@ pub const GPUS: [CatalogGpu; 28] = [
         nvml_total_mib: 256_703,
         nvml_inferred: false,
         capability_inferred: true,
-        torch_total_mib: (256_665, 256_768),
+        torch_total_mib: (255_600, 256_200),
         torch_inferred: true,
         vendor_memory_gb: None,
     },

@@ -1,0 +1,444 @@
+//! `kvx plan`: from a GPU to a pool, what it holds, and what to change.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::io::{self, Read as _};
+
+use clap::ArgMatches;
+use kv_cases::{PrintedPool, plan_value, printed_pool};
+use kv_resolver::capacity::{MOST_TOKENS, Share};
+use kv_resolver::catalog::GPUS;
+use kv_resolver::changes::{Changes, changes};
+use kv_resolver::memory::{
+    self, Budget, Interval, Planned, PrintedCheck, Source, check_printed, pool_of_tokens,
+};
+use kv_resolver::resolution::human_bytes;
+use kv_resolver::units::{format_gib, thousands};
+use kv_resolver::{Outcome, Refusal, Request, Resolution, StartupError, resolve};
+
+use crate::render::{self, wrap, wrap_hanging};
+use crate::show::{self, parse_size};
+use crate::{Exit, lines};
+
+/// A log beyond this is not read whole.
+const MOST_LOG_BYTES: u64 = 64 << 20;
+/// Suggestions that are printed.
+const MOST_CHANGES: usize = 12;
+
+pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
+    let (model, request) = show::release(matches, "release")
+        .and_then(|release| {
+            question(
+                matches,
+                show::request(matches, release, show::gpu(matches)?)?,
+            )
+        })
+        .map_err(io::Error::other)?;
+    let printed = log(matches)?;
+    let mean = mean_length(matches).map_err(io::Error::other)?;
+    let report = match Report::new(&request, printed, mean) {
+        Ok(report) => report,
+        Err(error) => {
+            if let Refusal::BadCase(why) = &error.refusal {
+                return Err(io::Error::other(why.clone()));
+            }
+            let outcome = error.refusal.outcome();
+            let stopped = Err(*error);
+            let text = if matches.get_flag("json") {
+                let value = kv_cases::result_value(&kv_resolver::Value::Null, &stopped);
+                serde_json::to_string_pretty(&value).map_err(io::Error::other)? + "\n"
+            } else {
+                render::answer(&model, &request, &stopped)
+            };
+            lines::print(&text)?;
+            return Ok(Exit::of(outcome));
+        }
+    };
+    if matches.get_flag("json") {
+        let value = plan_value(&report.base, &report.planned, &report.changes);
+        let json = serde_json::to_string_pretty(&value).map_err(io::Error::other)?;
+        lines::print(&format!("{json}\n"))?;
+    } else {
+        lines::print(&report.text(&model, &request))?;
+    }
+    Ok(Exit::of(report.outcome()))
+}
+
+/// What `plan` asks beside `show`.
+fn question(
+    matches: &ArgMatches,
+    (model, mut request): (String, Request),
+) -> Result<(String, Request), String> {
+    if let Some(size) = matches.get_one::<String>("free") {
+        let free = parse_size(size);
+        request.free_memory =
+            Some(free.ok_or_else(|| format!("--free: {size:?} is no size; write 70GiB or bytes"))?);
+    }
+    Ok((model, request))
+}
+
+fn mean_length(matches: &ArgMatches) -> Result<Option<u64>, String> {
+    let text = matches.get_one::<String>("mean-length");
+    text.map(|text| {
+        let length: Option<u64> = text.parse().ok();
+        length
+            .filter(|length| (1..=MOST_TOKENS).contains(length))
+            .ok_or_else(|| format!("--mean-length: {text:?} is no number of tokens"))
+    })
+    .transpose()
+}
+
+/// The pool that a log prints.
+fn log(matches: &ArgMatches) -> io::Result<Option<PrintedPool>> {
+    let Some(path) = matches.get_one::<String>("log") else {
+        return Ok(None);
+    };
+    let mut bytes = Vec::new();
+    let limited = |reader: Box<dyn io::Read>, bytes: &mut Vec<u8>| {
+        reader.take(MOST_LOG_BYTES).read_to_end(bytes)
+    };
+    if path == "-" {
+        limited(Box::new(io::stdin()), &mut bytes)?;
+    } else {
+        let file = fs::File::open(path);
+        let file = file.map_err(|error| io::Error::other(format!("--log: {path}: {error}")))?;
+        limited(Box::new(file), &mut bytes)?;
+    }
+    let printed = printed_pool(&String::from_utf8_lossy(&bytes));
+    printed.map(Some).ok_or_else(|| {
+        io::Error::other(
+            "--log: no line says \"Available KV cache memory: … GiB\" or \"GPU KV cache size: … \
+             tokens\"",
+        )
+    })
+}
+
+/// Everything that is printed.
+struct Report {
+    base: Resolution,
+    planned: Planned,
+    changes: Changes,
+    /// At the likeliest pool.
+    likely: Result<Resolution, StartupError>,
+    /// What was printed, held against the answer.
+    check: Option<PrintedCheck>,
+    mean: Option<u64>,
+}
+
+impl Report {
+    fn new(
+        request: &Request,
+        printed: Option<PrintedPool>,
+        mean: Option<u64>,
+    ) -> Result<Self, Box<StartupError>> {
+        let open = memory::without_pool(request);
+        let base = resolve(&open).map_err(Box::new)?;
+        let stop = |refusal: Box<Refusal>| {
+            Box::new(StartupError {
+                refusal: *refusal,
+                advice: Vec::new(),
+                notes: Vec::new(),
+                trace: Vec::new(),
+            })
+        };
+        let (mut pool, mut check) = (None, None);
+        if let Some(printed) = printed {
+            let of_tokens = |tokens| pool_of_tokens(request, tokens).map_err(stop);
+            pool = match (printed.available, printed.tokens) {
+                (Some(pool), _) => Some(pool),
+                (None, Some(tokens)) => of_tokens(tokens)?,
+                (None, None) => None,
+            };
+            if let (Some(pool), Some(tokens)) = (pool, printed.tokens) {
+                check = check_printed(request, pool, tokens).ok();
+            }
+        }
+        let planned = memory::plan_on(request, &base, pool).map_err(stop)?;
+        let mut sized = open;
+        sized.available_memory = Some(planned.likely().pool_bytes);
+        let likely = match &planned.stops {
+            Some(refusal) => Err(*stop(refusal.clone())),
+            None => resolve(&sized),
+        };
+        Ok(Self {
+            changes: changes(request, &base, &planned, &GPUS),
+            likely,
+            check,
+            mean,
+            base,
+            planned,
+        })
+    }
+
+    fn outcome(&self) -> Outcome {
+        match &self.likely {
+            Ok(resolution) => resolution.outcome,
+            Err(error) => error.refusal.outcome(),
+        }
+    }
+}
+
+/// A row of three figures; of one where they are alike.
+fn row(out: &mut String, name: &str, ends: [String; 3]) {
+    let [low, likely, high] = ends;
+    if low == high {
+        let _ = writeln!(out, "  {name:<36}{likely:>14}");
+    } else {
+        let _ = writeln!(out, "  {name:<36}{low:>14}{likely:>14}{high:>14}");
+    }
+}
+
+fn gib(interval: Interval) -> [String; 3] {
+    [interval.low, interval.likely, interval.high]
+        .map(|bytes| format!("{} GiB", format_gib(i128::from(bytes))))
+}
+
+fn heading(out: &mut String, text: &str) {
+    let _ = writeln!(out, "\n  {text}");
+}
+
+impl Report {
+    fn text(&self, model: &str, request: &Request) -> String {
+        let mut out = String::new();
+        // writing to a String cannot fail, here and below
+        let _ = writeln!(
+            out,
+            "{model} on {} (SM{}{}), vLLM {}\n",
+            request.gpu.name,
+            request.gpu.capability.major,
+            request.gpu.capability.minor,
+            request.release
+        );
+        match &self.likely {
+            Ok(likely) => {
+                let dtype = if likely.cache_dtype == likely.requested_cache_dtype {
+                    likely.cache_dtype.to_string()
+                } else {
+                    format!("{} → {}", likely.requested_cache_dtype, likely.cache_dtype)
+                };
+                render::headline(&mut out, likely.outcome, &dtype);
+            }
+            Err(error) => {
+                render::headline(
+                    &mut out,
+                    error.refusal.outcome(),
+                    error.refusal.error_type(),
+                );
+                out.push('\n');
+                for line in error.to_string().lines() {
+                    wrap(&mut out, line, "  ");
+                }
+            }
+        }
+        self.pool(&mut out);
+        self.capacity(&mut out);
+        self.shares(&mut out);
+        self.changes(&mut out);
+        render::printable(&out)
+    }
+
+    fn pool(&self, out: &mut String) {
+        let source = match self.planned.source {
+            Source::Given => "THE POOL on each GPU, as given",
+            Source::Pinned => "THE POOL on each GPU, as kv_cache_memory_bytes pins it",
+            Source::Printed => "THE POOL on each GPU, as vLLM's log printed it",
+            Source::Estimated => "THE POOL on each GPU, estimated: least, likely, most",
+        };
+        heading(out, source);
+        match (&self.planned.budget, self.planned.source) {
+            (Ok(budget), Source::Estimated) => budget_rows(out, budget),
+            (Ok(budget), _) => {
+                row(out, "for the KV cache", gib(self.planned.pool));
+                row(out, "(an estimate would be)", gib(budget.pool));
+            }
+            (Err(why), _) => {
+                row(out, "for the KV cache", gib(self.planned.pool));
+                wrap(
+                    out,
+                    &format!("There is no estimate beside it: {why}."),
+                    "  ",
+                );
+            }
+        }
+        if let Some(check) = self.check {
+            let verdict = if check.agrees() {
+                "agrees with what vLLM printed"
+            } else {
+                "vLLM printed something else: another release, model or flag than asked here"
+            };
+            wrap(
+                out,
+                &format!(
+                    "That is {} to {} tokens in vLLM's log line; it printed {}: {verdict}.",
+                    thousands(check.least),
+                    thousands(check.most),
+                    thousands(check.printed)
+                ),
+                "  ",
+            );
+        }
+    }
+
+    fn capacity(&self, out: &mut String) {
+        heading(out, "WHAT IT HOLDS");
+        let at = |show: &dyn Fn(&kv_resolver::capacity::Fit) -> String| {
+            [0, 1, 2].map(|end| match &self.planned.ends[end].fit {
+                Ok(fit) => show(fit),
+                Err(_) => "does not fit".to_owned(),
+            })
+        };
+        let length = self.base.max_model_len;
+        row(
+            out,
+            &format!("requests of {} tokens", thousands(length)),
+            at(&|fit| format!("{}x", fit.requests.shown())),
+        );
+        row(
+            out,
+            "longest request, in tokens",
+            at(&|fit| longest(fit.longest_request)),
+        );
+        row(out, "blocks", at(&|fit| thousands(fit.requests.num_blocks)));
+        for mean in self.mean.map_or_else(|| lengths(length), |mean| vec![mean]) {
+            row(
+                out,
+                &format!("requests of {} tokens", thousands(mean)),
+                at(&|fit| {
+                    let requests = self.base.requests_of(fit.requests.num_blocks, mean);
+                    requests.map_or_else(|_| "—".to_owned(), |requests| requests.shown() + "x")
+                }),
+            );
+        }
+        let _ = writeln!(
+            out,
+            "  {:<36}{:>14}",
+            "at once, at most (max_num_seqs)",
+            thousands(self.base.max_num_seqs)
+        );
+        if let Ok(Some(capacity)) = self.likely.as_ref().map(|likely| &likely.capacity) {
+            out.push('\n');
+            for line in capacity.log_line.lines() {
+                let _ = writeln!(out, "  INFO {line}");
+            }
+            wrap(
+                out,
+                "Its tokens are requests times max_model_len, not what the cache can hold of short \
+                 ones: each request reserves its windows and what is in flight whatever its length.",
+                "  ",
+            );
+        }
+    }
+
+    fn shares(&self, out: &mut String) {
+        let length = self.base.max_model_len;
+        let Ok(shares) = self.base.shares(length) else {
+            return;
+        };
+        let total: u64 = shares.iter().map(|share| share.total_bytes).sum();
+        heading(
+            out,
+            &format!(
+                "WHO HOLDS A REQUEST OF {} TOKENS: {}",
+                thousands(length),
+                human_bytes(total)
+            ),
+        );
+        let _ = writeln!(
+            out,
+            "  {:<36}{:>8}{:>14}{:>14}{:>14}",
+            "group", "share", "tokens kept", "in flight", "padding"
+        );
+        let names = self.base.group_names();
+        for share in shares {
+            let Share {
+                group,
+                total_bytes,
+                content_bytes,
+                in_flight_bytes,
+                padding_bytes,
+            } = share;
+            let _ = writeln!(
+                out,
+                "  {:<36}{:>7}%{:>14}{:>14}{:>14}",
+                names[group],
+                total_bytes * 100 / total.max(1),
+                human_bytes(content_bytes),
+                human_bytes(in_flight_bytes),
+                human_bytes(padding_bytes)
+            );
+        }
+    }
+
+    fn changes(&self, out: &mut String) {
+        heading(out, "WHAT TO CHANGE, most effect first; each alone");
+        if self.changes.changes.is_empty() {
+            let text = if self.changes.now.is_some() {
+                "Nothing that was tried holds more."
+            } else {
+                "Nothing that was tried starts, by itself."
+            };
+            wrap(out, text, "  ");
+        }
+        let now = self.changes.now.map(|now| now.shown());
+        let shown = self.changes.changes.iter().take(MOST_CHANGES);
+        for (number, change) in (1..).zip(shown) {
+            let before = now.as_deref().unwrap_or("0");
+            let of = if change.served.length == self.base.max_model_len {
+                String::new()
+            } else {
+                format!(" of {} tokens", thousands(change.served.length))
+            };
+            let estimate = if change.is_estimated {
+                " (estimate)"
+            } else {
+                ""
+            };
+            let _ = writeln!(
+                out,
+                "  {number:>2}. {}: {before} → {} requests{of}{estimate}",
+                change.text,
+                change.served.shown()
+            );
+            wrap_hanging(out, &change.cost, "      ", "      ");
+        }
+    }
+}
+
+fn budget_rows(out: &mut String, budget: &Budget) {
+    row(out, "torch's total", gib(budget.torch_total));
+    row(
+        out,
+        &format!("× gpu_memory_utilization {}", budget.gpu_memory_utilization),
+        gib(budget.requested),
+    );
+    for part in &budget.parts {
+        row(out, &format!("− {}", part.kind.label()), gib(part.bytes));
+    }
+    row(out, "= for the KV cache", gib(budget.pool));
+    out.push('\n');
+    for part in &budget.parts {
+        wrap_hanging(
+            out,
+            &format!("{}: {}.", part.kind.label(), part.source),
+            "    · ",
+            "      ",
+        );
+    }
+}
+
+fn longest(tokens: u64) -> String {
+    if tokens >= MOST_TOKENS {
+        "any".to_owned()
+    } else {
+        thousands(tokens)
+    }
+}
+
+/// Lengths to tell of beside the longest: each four times the one before.
+fn lengths(most: u64) -> Vec<u64> {
+    let lengths = (0..).map(|step| 1024_u64 << (2 * step));
+    lengths
+        .take_while(|length| *length < most)
+        .take(8)
+        .collect()
+}
