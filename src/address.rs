@@ -10,9 +10,10 @@ use kv_resolver::speculation::Method;
 use kv_resolver::{CacheDtype, Flag, Release, Value};
 
 use self::coding::{decode, encode, minify};
-use crate::asked::{draft_tokens, flag_value, pasted_config, pool_bytes};
+use crate::asked::{draft_tokens, flag_value, pasted_config};
 use crate::catalog::Catalog;
 use crate::input::{Input, ModelChoice, default_model, short_model_name};
+use crate::pool::{AskedPool, gib};
 
 /// Names of the parameters that are not flags; a flag goes by its `EngineArgs` name.
 mod name {
@@ -27,6 +28,7 @@ mod name {
     pub const DRAFT_DTYPE: &str = "spec_kv_cache_dtype";
     pub const DRAFT_CONFIG: &str = "draft";
     pub const POOL: &str = "pool_gib";
+    pub const FREE: &str = "free_gib";
     pub const USAGE: &str = "usage";
     pub const LAYOUT: &str = "VLLM_KV_CACHE_LAYOUT";
     pub const ALLOW_LONG: &str = "VLLM_ALLOW_LONG_MAX_MODEL_LEN";
@@ -139,8 +141,12 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
         }
         name::GPU => input.gpu = find_gpu(value).ok_or_else(unknown)?,
         name::POOL => {
-            pool_bytes(value)?;
+            AskedPool::read(value)?;
             value.trim().clone_into(&mut input.pool_gib);
+        }
+        name::FREE => {
+            gib(value)?;
+            value.trim().clone_into(&mut input.free_gib);
         }
         name::USAGE => input.usage = value.parse().map_err(|()| unknown())?,
         name::LAYOUT => clip(value).clone_into(&mut input.kv_cache_layout),
@@ -258,6 +264,9 @@ pub fn write(input: &Input) -> Written {
     }
     if input.pool_gib != default.pool_gib {
         put(name::POOL, &encode(&input.pool_gib));
+    }
+    if input.free_gib != default.free_gib {
+        put(name::FREE, &encode(&input.free_gib));
     }
     if input.usage != default.usage {
         put(name::USAGE, input.usage.as_str());

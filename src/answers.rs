@@ -1,16 +1,14 @@
 //! The matrix: what the resolver answers for every GPU and dtype, arranged for the eye.
 
-use std::sync::Arc;
-
 use kv_resolver::catalog::{CatalogGpu, GPUS};
-use kv_resolver::diff::{Diff, Standing, across, diff, dtypes};
+use kv_resolver::diff::{Diff, diff, dtypes};
+use kv_resolver::matrix::{budgets, classes};
+use kv_resolver::memory::{self, Planned};
 use kv_resolver::resolution::BytesPerToken;
-use kv_resolver::speculation::{Drafter, drafter};
-use kv_resolver::{
-    Arch, CacheDtype, Gpu, Outcome, Refusal, Release, Resolution, Stage, StartupError,
-};
+use kv_resolver::{Arch, CacheDtype, Gpu, Outcome, Refusal, Release, Request, Resolution, Stage};
 
 use crate::asked::Asked;
+use crate::pool::AskedPool;
 
 /// Dtypes that are shown even if every GPU refuses them: people ask about these first.
 const ALWAYS_SHOWN: [CacheDtype; 3] = [CacheDtype::Auto, CacheDtype::Bfloat16, CacheDtype::Fp8];
@@ -50,10 +48,37 @@ impl Cell {
                     .as_ref()
                     .map(|capacity| capacity.requests.clone()),
             },
-            Err(refusal) => Self::Stops {
-                outcome: refusal.outcome(),
-                stage: refusal.stage(),
-            },
+            Err(refusal) => Self::stopped(Some(refusal)),
+        }
+    }
+
+    /// Of what stops it.
+    fn stopped(refusal: Option<&Refusal>) -> Self {
+        Self::Stops {
+            outcome: refusal.map_or(Outcome::DoesNotFit, Refusal::outcome),
+            stage: refusal.map_or(Stage::Plan, Refusal::stage),
+        }
+    }
+
+    /// Of an answer without a pool, at the likeliest one.
+    fn planned(resolution: &Resolution, planned: &Planned) -> Self {
+        if planned.refusal().is_some() {
+            return Self::stopped(planned.refusal());
+        }
+        let at = |end: usize| planned.ends[end].fit.as_ref();
+        Self::Starts {
+            outcome: resolution.outcome,
+            dtype: resolution.cache_dtype,
+            marginal: resolution.marginal_bytes_per_token,
+            fits: at(1).ok().map(|fit| {
+                let likely = fit.requests.shown();
+                let exact = planned.pool.is_exact();
+                if exact {
+                    likely
+                } else {
+                    format!("≈ {likely}")
+                }
+            }),
         }
     }
 
@@ -65,11 +90,11 @@ impl Cell {
     }
 }
 
-/// Every answer: a row of cells (in the order of [`CacheDtype::ALL`]) for each kind of GPU.
+/// Every answer: for each GPU of the catalog a row of cells, in the order of
+/// [`CacheDtype::ALL`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Matrix {
     rows: Vec<Vec<Cell>>,
-    row_of_gpu: Vec<usize>,
     pool_exceeds: Vec<bool>,
 }
 
@@ -78,20 +103,26 @@ impl Matrix {
     pub fn new(asked: &Asked) -> Self {
         let base = asked.request(&GPUS[0], CacheDtype::Auto);
         let gpus: Vec<Gpu> = GPUS.iter().map(CatalogGpu::gpu).collect();
-        let classes = kv_resolver::matrix::classes(&base, &gpus, &CacheDtype::ALL);
-        Self {
-            rows: classes
+        let rows = if base.available_memory.is_some() {
+            let classes = classes(&base, &gpus, &CacheDtype::ALL);
+            let rows: Vec<Vec<Cell>> = classes
                 .rows
                 .iter()
                 .map(|row| row.iter().map(Cell::new).collect())
-                .collect(),
-            row_of_gpu: classes.row_of_gpu,
+                .collect();
+            let of_gpus = classes.row_of_gpu.iter();
+            of_gpus.map(|row| rows[*row].clone()).collect()
+        } else {
+            planned_rows(asked, &base, &gpus)
+        };
+        Self {
+            rows,
             pool_exceeds: GPUS.iter().map(|gpu| asked.pool_exceeds(gpu)).collect(),
         }
     }
 
     fn cells(&self, gpu: usize) -> &[Cell] {
-        &self.rows[self.row_of_gpu[gpu]]
+        &self.rows[gpu]
     }
 
     /// Whether no GPU starts with the dtype.
@@ -153,6 +184,36 @@ impl Matrix {
             rows,
         }
     }
+}
+
+/// Every GPU's cells where the pool follows from the GPU, or from a log.
+fn planned_rows(asked: &Asked, base: &Request, gpus: &[Gpu]) -> Vec<Vec<Cell>> {
+    let open = memory::without_pool(base);
+    let classes = classes(&open, gpus, &CacheDtype::ALL);
+    let budgets = budgets(&open, gpus, &CacheDtype::ALL, &classes);
+    let printed = match asked.pool {
+        AskedPool::Printed(printed) => printed.available,
+        AskedPool::Estimated | AskedPool::Given(_) => None,
+    };
+    let rows = gpus.iter().zip(&classes.row_of_gpu);
+    rows.map(|(gpu, row)| {
+        let not_free = memory::not_free(base, gpu);
+        let cells = classes.rows[*row].iter().zip(&budgets[*row]);
+        cells
+            .map(|(answer, budget)| match (answer, budget) {
+                (Ok(_), _) if not_free.is_some() => Cell::stopped(not_free.as_deref()),
+                (Ok(resolution), Some(budget)) => {
+                    let budget = budget.clone().map(|budget| budget.on(gpu));
+                    match memory::plan_with(base, resolution, budget, printed) {
+                        Ok(planned) => Cell::planned(resolution, &planned),
+                        Err(_) => Cell::new(answer),
+                    }
+                }
+                _ => Cell::new(answer),
+            })
+            .collect()
+    })
+    .collect()
 }
 
 /// GPUs with the same answers.
@@ -275,51 +336,12 @@ pub fn changes(asked: &Asked, from: Release) -> Diff {
     diff(&base, from, to, &gpus, &dtypes(from, to))
 }
 
-/// The whole answer for the chosen cell.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Answer {
-    /// What was asked.
-    pub asked: Arc<Asked>,
-    /// On which GPU.
-    pub gpu: &'static CatalogGpu,
-    /// With which dtype.
-    pub dtype: CacheDtype,
-    /// What vLLM would do.
-    pub result: Result<Resolution, StartupError>,
-    /// The drafter, if there is one and it starts.
-    pub drafter: Option<Drafter>,
-    /// What every release would do.
-    pub standing: Vec<Standing>,
-}
-
-impl Answer {
-    /// Asks the resolver.
-    pub fn new(asked: Arc<Asked>, gpu: &'static CatalogGpu, dtype: CacheDtype) -> Self {
-        let request = asked.request(gpu, dtype);
-        let result = kv_resolver::resolve(&request);
-        let resolution = result.as_ref().ok();
-        Self {
-            drafter: resolution.and_then(|resolution| drafter(&request, resolution)),
-            result,
-            standing: across(&request),
-            asked,
-            gpu,
-            dtype,
-        }
-    }
-
-    /// In one word.
-    pub fn outcome(&self) -> Outcome {
-        match &self.result {
-            Ok(resolution) => resolution.outcome,
-            Err(error) => error.refusal.outcome(),
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
+    use crate::answer::Answer;
     use crate::catalog::tests::shelf;
     use crate::input::Input;
     use crate::page::Page;

@@ -8,12 +8,11 @@ use kv_resolver::units::quoted;
 use kv_resolver::{CacheDtype, EngineArgs, Environment, Flag, Release, Request, Usage, Value};
 
 use crate::input::{Drafting, Field, Input, short_model_name};
+use crate::pool::{AskedPool, gib};
 
 /// Pasted text beyond this is not read: real config.json files have at most 90 kB, and reading more makes the page
 /// stutter.
 pub const MOST_PASTED_BYTES: usize = 1 << 20;
-/// More than any GPU will have.
-const MOST_POOL_BYTES: u64 = 1_000_000 << 30;
 
 /// A model's config.json, read.
 #[derive(Debug, Clone, PartialEq)]
@@ -114,41 +113,6 @@ pub fn draft_tokens(text: &str) -> Result<Option<i64>, String> {
     }
 }
 
-/// Reads the pool's text as bytes; `None` if there is none.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn pool_bytes(text: &str) -> Result<Option<u64>, String> {
-    let text = text.trim();
-    if text.is_empty() {
-        return Ok(None);
-    }
-    match decimal_gib(text) {
-        Some(bytes) if bytes <= MOST_POOL_BYTES => Ok(Some(bytes)),
-        Some(_) => Err("Expected at most 1,000,000 GiB.".to_owned()),
-        None if text.starts_with('-') => Err("There cannot be less than 0 GiB.".to_owned()),
-        None => Err("Expected a number of GiB, such as 40 or 12.5.".to_owned()),
-    }
-}
-
-/// `12.5` GiB in bytes, rounded down.
-fn decimal_gib(text: &str) -> Option<u64> {
-    const MOST_DECIMALS: usize = 9;
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let is_number = |part: &str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-    if !is_number(whole) || !is_number(fraction) {
-        return None;
-    }
-    let fraction = &fraction[..fraction.len().min(MOST_DECIMALS)];
-    let bytes = |digits: &str| {
-        // more digits than a number has are more bytes than there are
-        let number = digits.parse::<u64>().unwrap_or(u64::MAX);
-        number.saturating_mul(1 << 30)
-    };
-    let part = bytes(fraction) / 10_u64.pow(u32::try_from(fraction.len()).unwrap_or(0));
-    Some(bytes(whole).saturating_add(part))
-}
-
 /// A whole, readable question, less the GPU and the dtype.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Asked {
@@ -156,8 +120,10 @@ pub struct Asked {
     pub config: Arc<ModelConfig>,
     /// vLLM's version.
     pub release: Release,
-    /// Bytes for the KV cache on each GPU.
-    pub pool_bytes: Option<u64>,
+    /// What is left for the KV cache on each GPU.
+    pub pool: AskedPool,
+    /// Bytes that are free on each GPU when vLLM starts, if that is said.
+    pub free_bytes: Option<u64>,
     /// The flags that are passed, each readable.
     flags: Vec<(Flag, String)>,
     /// What is asked of a drafter, if one is asked for.
@@ -247,15 +213,20 @@ impl Asked {
             }
         }
         let drafting = AskedDrafter::read(&input.drafting, draft.flatten(), &mut wrong);
-        let pool_bytes = pool_bytes(&input.pool_gib).unwrap_or_else(|error| {
+        let pool = AskedPool::read(&input.pool_gib).unwrap_or_else(|error| {
             wrong.push((Field::Pool, error));
+            AskedPool::Estimated
+        });
+        let free_bytes = gib(&input.free_gib).unwrap_or_else(|error| {
+            wrong.push((Field::Free, error));
             None
         });
         match config {
             Some(config) if wrong.is_empty() && !is_waiting => Ok(Self {
                 config,
                 release: input.release,
-                pool_bytes,
+                pool,
+                free_bytes,
                 flags: input.flags.clone(),
                 drafting,
                 kv_cache_layout: Some(input.kv_cache_layout.trim())
@@ -294,8 +265,11 @@ impl Asked {
                 allow_long_max_model_len: self.allow_long,
                 ..Environment::default()
             },
-            available_memory: self.pool_bytes,
-            free_memory: None,
+            available_memory: match self.pool {
+                AskedPool::Given(bytes) => Some(bytes),
+                AskedPool::Estimated | AskedPool::Printed(_) => None,
+            },
+            free_memory: self.free_bytes,
             usage: self.usage,
         }
     }
@@ -307,8 +281,10 @@ impl Asked {
 
     /// Whether the GPU has less memory than the pool.
     pub fn pool_exceeds(&self, gpu: &CatalogGpu) -> bool {
-        self.pool_bytes
-            .is_some_and(|pool| pool > gpu.gpu().total_memory_bytes)
+        match self.pool {
+            AskedPool::Given(bytes) => bytes > gpu.gpu().total_memory_bytes,
+            AskedPool::Estimated | AskedPool::Printed(_) => false,
+        }
     }
 
     /// GPUs that share each layer, for prose.
@@ -398,7 +374,8 @@ mod tests {
         let request = asked.request(input.gpu, input.dtype);
         assert_eq!(request.args.tensor_parallel_size, Some(8));
         assert_eq!(request.args.max_model_len, Some(262_144));
-        assert_eq!(request.available_memory, Some(40 << 30));
+        assert_eq!(request.available_memory, None);
+        assert_eq!(asked.pool, AskedPool::Estimated);
         assert_eq!(
             asked.command(input.dtype),
             "vllm serve deepseek-ai/DeepSeek-V4-Flash --kv-cache-dtype auto \
@@ -425,18 +402,6 @@ mod tests {
                 Field::Pool,
             ]
         );
-    }
-
-    #[test]
-    fn pools() {
-        assert_eq!(pool_bytes(""), Ok(None));
-        assert_eq!(pool_bytes(" 0.5 "), Ok(Some(1 << 29)));
-        assert_eq!(pool_bytes("12.3"), Ok(Some(13_207_024_435)));
-        assert_eq!(pool_bytes("0.000000000999"), Ok(Some(0)));
-        let long = "9".repeat(400);
-        for bad in ["x", "-1", "NaN", "inf", "1e300", "40 GB", ".", "1.", &long] {
-            assert!(pool_bytes(bad).is_err(), "{bad}");
-        }
     }
 
     #[test]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use kv_resolver::args::SPECULATIVE_CONFIG;
 use kv_resolver::catalog::{CatalogGpu, GPUS, find_gpu};
+use kv_resolver::changes::Change;
 use kv_resolver::speculation::Method;
 use kv_resolver::{Advice, CacheDtype, Flag, Release, Usage};
 
@@ -71,8 +73,12 @@ pub struct Input {
     pub gpu: &'static CatalogGpu,
     /// The chosen cell's `--kv-cache-dtype`.
     pub dtype: CacheDtype,
-    /// GiB for the KV cache on each GPU, as typed; empty for none.
+    /// GiB for the KV cache on each GPU, or lines of vLLM's log that say them, as typed;
+    /// empty to estimate them.
     pub pool_gib: String,
+    /// GiB that are free on each GPU when vLLM starts, as typed; empty for as many as it
+    /// wants.
+    pub free_gib: String,
     /// Every other flag that is passed, as typed, in the order of [`Flag::ALL`].
     pub flags: Vec<(Flag, String)>,
     /// The drafter.
@@ -99,7 +105,8 @@ impl Default for Input {
             compare: None,
             gpu: find_gpu("h200").unwrap_or(&GPUS[0]),
             dtype: CacheDtype::Auto,
-            pool_gib: "40".to_owned(),
+            pool_gib: String::new(),
+            free_gib: String::new(),
             flags: vec![
                 (Flag::TensorParallelSize, "8".to_owned()),
                 (Flag::MaxModelLen, DEFAULT_LENGTH.to_owned()),
@@ -161,6 +168,24 @@ impl Input {
         }
     }
 
+    /// Makes a change that was tried.
+    pub fn change(&mut self, change: &Change) {
+        if let Some(gpu) = change.gpu.and_then(find_gpu) {
+            self.gpu = gpu;
+        }
+        if change
+            .set
+            .iter()
+            .any(|(name, _)| *name == SPECULATIVE_CONFIG)
+        {
+            self.drafting.method = None;
+        }
+        self.apply(&Advice {
+            text: String::new(),
+            set: change.set.clone(),
+        });
+    }
+
     /// What the model is called where it is chosen.
     pub fn model_name(&self) -> &str {
         match &self.model {
@@ -209,6 +234,8 @@ pub enum Field {
     Config,
     /// The pool.
     Pool,
+    /// What is free.
+    Free,
     /// `VLLM_KV_CACHE_LAYOUT`, which takes any text: vLLM checks it.
     Layout,
     /// Tokens drafted in a step.
@@ -227,6 +254,7 @@ impl Field {
         match self {
             Self::Config => "field-config".to_owned(),
             Self::Pool => "field-pool".to_owned(),
+            Self::Free => "field-free".to_owned(),
             Self::Layout => "field-layout".to_owned(),
             Self::DraftTokens => "field-spec_tokens".to_owned(),
             Self::DraftModel => "field-spec_model".to_owned(),

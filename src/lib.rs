@@ -1,6 +1,7 @@
 //! KV Explorer's page: maps the resolver's answers to pixels and knows no rule of vLLM itself.
 
 pub mod address;
+pub mod answer;
 pub mod answers;
 pub mod asked;
 pub mod catalog;
@@ -8,6 +9,7 @@ mod file;
 pub mod input;
 pub mod markup;
 pub mod page;
+pub mod pool;
 pub mod scale;
 pub mod state;
 pub mod text;

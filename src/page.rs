@@ -6,7 +6,8 @@ use kv_resolver::diff::Diff;
 use kv_resolver::speculation::Method;
 
 use crate::address::{self, Written};
-use crate::answers::{Answer, Grid, Matrix, changes};
+use crate::answer::Answer;
+use crate::answers::{Grid, Matrix, changes};
 use crate::asked::{Asked, ModelConfig, named_config, pasted_config};
 use crate::catalog::Shelf;
 use crate::input::{Drafting, Field, Input, ModelChoice};

@@ -28,6 +28,12 @@ pub fn gib(bytes: u64) -> String {
     format!("{text} GiB")
 }
 
+/// `103.2`: GiB without the unit, as closely as an estimate deserves.
+#[allow(clippy::cast_precision_loss)] // only printed
+pub fn gib_short(bytes: u64) -> String {
+    fixed(bytes as f64 / 1_073_741_824.0, 1)
+}
+
 /// `262,144`
 pub fn number(value: u64) -> String {
     thousands(value)

@@ -3,6 +3,7 @@
 use crate::dtype::CacheDtype;
 use crate::error::Refusal;
 use crate::gpu::{Gpu, GpuClass};
+use crate::memory::{self, Budget};
 use crate::request::Request;
 use crate::resolution::Resolution;
 use crate::resolve::resolve_quietly;
@@ -39,7 +40,35 @@ pub fn classes(base: &Request, gpus: &[Gpu], dtypes: &[CacheDtype]) -> Classes {
     Classes { rows, row_of_gpu }
 }
 
-/// The same with a row for each GPU, in their order.
+/// What each answer of [`classes`] leaves for the KV cache, or why that is not
+/// estimated; of `classes` without a pool. For one GPU of a class, take the budget
+/// [`on`](Budget::on) it.
+pub fn budgets(
+    base: &Request,
+    gpus: &[Gpu],
+    dtypes: &[CacheDtype],
+    classes: &Classes,
+) -> Vec<Vec<Option<Result<Budget, String>>>> {
+    let mut request = base.clone();
+    let rows = classes.rows.iter().enumerate();
+    rows.map(|(index, row)| {
+        let of_class = classes.row_of_gpu.iter().position(|class| *class == index);
+        if let Some(gpu) = of_class.and_then(|gpu| gpus.get(gpu)) {
+            request.gpu = gpu.clone();
+        }
+        let cells = row.iter().zip(dtypes);
+        cells
+            .map(|(answer, dtype)| {
+                request.args.kv_cache_dtype = Some(dtype.as_str().to_owned());
+                let resolution = answer.as_ref().ok()?;
+                Some(memory::budget(&request, resolution))
+            })
+            .collect()
+    })
+    .collect()
+}
+
+/// [`classes`] with a row for each GPU, in their order.
 pub fn matrix(base: &Request, gpus: &[Gpu], dtypes: &[CacheDtype]) -> Vec<Row> {
     let Classes { rows, row_of_gpu } = classes(base, gpus, dtypes);
     row_of_gpu

@@ -9,6 +9,7 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlElement, MouseEvent};
 
+use super::suggestions::CHANGE;
 use super::{model_search, releases};
 use crate::state::State;
 
@@ -62,6 +63,15 @@ pub fn on_click(state: State, event: &MouseEvent) {
         if let Some(advice) = advice.and_then(|(index, error)| error.advice.get(index)) {
             state.change(|input| input.apply(advice));
             // the button goes with the error
+            focus(ANSWER_ID);
+        }
+    } else if let Some((_, index)) = above(&target, CHANGE) {
+        let answer = state.page.with_untracked(|page| page.answer().cloned());
+        let memory = answer.as_ref().and_then(|answer| answer.planned());
+        let change = index.parse::<usize>().ok().zip(memory);
+        if let Some(change) = change.and_then(|(index, memory)| memory.changes.changes.get(index)) {
+            state.change(|input| input.change(change));
+            // the list is drawn anew
             focus(ANSWER_ID);
         }
     } else if target.id() == model_search::ID {

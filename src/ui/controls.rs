@@ -10,6 +10,7 @@ use super::field::{Choices, SelectField, TextField};
 use super::model_field::ModelField;
 use super::more_flags::MoreFlags;
 use crate::input::Field;
+use crate::page::Page;
 use crate::state::state;
 use crate::text;
 
@@ -70,9 +71,10 @@ pub fn Controls() -> impl IntoView {
             <TextField
                 field=Field::Pool
                 label="Pool per GPU"
-                hint="memory left for the KV cache; empty leaves capacity out"
-                placeholder=Signal::stored("none".to_owned())
+                hint="left for the KV cache; empty: estimated from the GPU; or paste vLLM's log line"
+                placeholder=state.shown(estimate)
                 unit="GiB"
+                is_text=true
                 value=state.entered(|input| input.pool_gib.clone())
                 on_text=Box::new(move |text| state.change(|input| input.pool_gib = text))
             />
@@ -80,6 +82,23 @@ pub fn Controls() -> impl IntoView {
             <MoreFlags />
         </section>
     }
+}
+
+/// What is estimated, as long as nothing is entered.
+fn estimate(page: &Page) -> String {
+    let memory = page.answer().and_then(|answer| answer.planned());
+    let budget = memory.and_then(|memory| memory.planned.budget.as_ref().ok());
+    budget.map_or_else(
+        || "not estimated".to_owned(),
+        |budget| {
+            let [low, _, high] = budget.pool.pools();
+            format!(
+                "{} to {}, estimated",
+                text::gib_short(low),
+                text::gib_short(high)
+            )
+        },
+    )
 }
 
 fn gpus() -> Choices {

@@ -11,11 +11,13 @@ use super::chart::chart;
 use super::clicks::ANSWER_ID;
 use super::figures::{capacity, figures};
 use super::groups::groups;
+use super::memory::memory;
 use super::refusal::refusal;
 use super::releases::releases;
 use super::slots::slots;
+use super::suggestions::suggestions;
 use super::why::why;
-use crate::answers::Answer;
+use crate::answer::Answer;
 use crate::markup::Markup;
 use crate::state::state;
 use crate::text;
@@ -40,7 +42,10 @@ fn answer(answer: &Answer) -> String {
     head(&mut html, answer);
     match &answer.result {
         Ok(resolution) => resolved(&mut html, answer, resolution),
-        Err(error) => refusal(&mut html, answer, error),
+        Err(error) => {
+            refusal(&mut html, answer, error);
+            from_the_gpu(&mut html, answer);
+        }
     }
     html.add(
         "<div class=\"command\"><h3>The command this is about</h3><div class=\"with-copy\"><pre tabindex=\"0\">{}</pre>\
@@ -92,8 +97,9 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
         );
     }
     facts(html, answer, resolution);
-    figures(html, resolution);
+    figures(html, answer, resolution);
     capacity(html, answer, resolution);
+    from_the_gpu(html, answer);
     html.add("<div class=\"columns\">", &[]);
     chart(html, resolution);
     groups(html, resolution);
@@ -101,6 +107,14 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     block(html, resolution);
     slots(html, resolution);
     notes(html, &resolution.notes);
+}
+
+/// The pool, what it holds, and what to change.
+fn from_the_gpu(html: &mut Markup, answer: &Answer) {
+    memory(html, answer);
+    if let Some(memory) = answer.planned() {
+        suggestions(html, &memory.changes, memory.base.max_model_len);
+    }
 }
 
 fn facts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {

@@ -1,8 +1,9 @@
 //! The headline figures, and capacity in vLLM's own words.
 
 use kv_resolver::Resolution;
+use kv_resolver::memory::Source;
 
-use crate::answers::Answer;
+use crate::answer::Answer;
 use crate::markup::Markup;
 use crate::text;
 
@@ -13,8 +14,14 @@ fn figure(html: &mut Markup, name: &str, value: &str, note: &str) {
     );
 }
 
+/// Whether the pool is an estimate.
+pub fn is_estimated(answer: &Answer) -> bool {
+    let source = answer.planned().map(|memory| memory.planned.source);
+    source == Some(Source::Estimated)
+}
+
 /// The figures that a capacity planner looks for.
-pub fn figures(html: &mut Markup, resolution: &Resolution) {
+pub fn figures(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     html.add("<dl class=\"figure-row\">", &[]);
     figure(
         html,
@@ -35,12 +42,13 @@ pub fn figures(html: &mut Markup, resolution: &Resolution) {
         &format!("at {}", text::tokens(resolution.max_model_len)),
     );
     if let (Some(capacity), Some(pool)) = (&resolution.capacity, resolution.available_memory) {
+        let about = if is_estimated(answer) { "≈ " } else { "" };
         figure(
             html,
             "Fits",
-            &format!("{}×", capacity.requests),
+            &[about, &capacity.requests, "×"].concat(),
             &format!(
-                "in {}, {}",
+                "in {about}{}, {}",
                 text::gib(pool),
                 text::counted(capacity.num_blocks, "block")
             ),
@@ -63,17 +71,19 @@ pub fn figures(html: &mut Markup, resolution: &Resolution) {
 /// vLLM's start-up line, or what is needed for one.
 pub fn capacity(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     let Some(capacity) = &resolution.capacity else {
-        html.add(
-            "<p class=\"hint\">Without a pool there is no capacity: enter the GiB per GPU that are left for the KV \
-             cache.</p>",
-            &[],
-        );
         return;
     };
     html.add(
-        "<div class=\"log\"><h3>What vLLM will print</h3><div class=\"with-copy\"><pre tabindex=\"0\">{}</pre>\
+        "<div class=\"log\"><h3>{}</h3><div class=\"with-copy\"><pre tabindex=\"0\">{}</pre>\
          <button type=\"button\" data-copy=\"\">Copy</button></div></div>",
-        &[&capacity.log_line],
+        &[
+            if is_estimated(answer) {
+                "What vLLM will print, at the likely pool"
+            } else {
+                "What vLLM will print"
+            },
+            &capacity.log_line,
+        ],
     );
     if answer.asked.pool_exceeds(answer.gpu) {
         html.add(

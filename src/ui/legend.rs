@@ -19,5 +19,10 @@ pub fn legend() -> String {
             ],
         );
     }
+    html.add(
+        "<li class=\"plain-word\"><b>≈ n×</b> so many requests of the context length fit, by what a start-up is \
+         likely to leave for the KV cache</li>",
+        &[],
+    );
     html.into_string()
 }

@@ -17,6 +17,7 @@ mod grid;
 mod groups;
 mod legend;
 mod matrix;
+mod memory;
 mod model_field;
 mod model_search;
 mod more_flags;
@@ -24,6 +25,7 @@ mod recognised;
 mod refusal;
 mod releases;
 mod slots;
+mod suggestions;
 mod verdict;
 mod why;
 

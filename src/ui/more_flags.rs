@@ -11,8 +11,8 @@ use crate::state::{State, state};
 use crate::text;
 
 const BACKEND_LIST: &str = "attention-backends";
-/// `VLLM_KV_CACHE_LAYOUT`, `VLLM_ALLOW_LONG_MAX_MODEL_LEN` and the usage.
-const BESIDE_FLAGS: usize = 3;
+/// What is free, `VLLM_KV_CACHE_LAYOUT`, `VLLM_ALLOW_LONG_MAX_MODEL_LEN` and the usage.
+const BESIDE_FLAGS: usize = 4;
 
 /// A disclosure with the rest.
 #[component]
@@ -58,6 +58,7 @@ pub fn MoreFlags() -> impl IntoView {
 fn count_set(input: &Input) -> usize {
     let flags = more_flags().filter(|flag| !input.flag(*flag).is_empty());
     flags.count()
+        + usize::from(!input.free_gib.is_empty())
         + usize::from(!input.kv_cache_layout.is_empty())
         + usize::from(input.allow_long)
         + usize::from(input.usage != Usage::default())
@@ -68,6 +69,7 @@ fn reset(input: &mut Input) {
     for flag in more_flags() {
         input.set_flag(flag, default.flag(flag));
     }
+    input.free_gib = default.free_gib;
     input.kv_cache_layout = default.kv_cache_layout;
     input.allow_long = default.allow_long;
     input.usage = default.usage;
@@ -141,6 +143,15 @@ fn environment(state: State) -> impl IntoView {
                     state.change(|input| input.usage = usage);
                 }
             })
+        />
+        <TextField
+            field=Field::Free
+            label="free on each GPU"
+            hint="before vLLM starts; empty: as much as it asks for"
+            placeholder=Signal::stored("enough".to_owned())
+            unit="GiB"
+            value=state.entered(|input| input.free_gib.clone())
+            on_text=Box::new(move |text| state.change(|input| input.free_gib = text))
         />
         <TextField
             field=Field::Layout

@@ -1,9 +1,11 @@
 //! A start-up that stops, or a question without a rule.
 
-use kv_resolver::{Outcome, StartupError};
+use kv_resolver::memory::Source;
+use kv_resolver::{Outcome, Refusal, StartupError};
 
 use super::detail::notes;
-use crate::answers::Answer;
+use super::memory::size;
+use crate::answer::Answer;
 use crate::markup::Markup;
 
 /// vLLM's error and what works instead; or, looking otherwise, that there is no rule here.
@@ -28,6 +30,7 @@ pub fn refusal(html: &mut Markup, answer: &Answer, error: &StartupError) {
             ],
         );
     }
+    by_estimate(html, answer, refusal);
     if !error.advice.is_empty() {
         html.add(
             "<div class=\"advice\"><h3>What works on {}</h3><ul>",
@@ -46,4 +49,27 @@ pub fn refusal(html: &mut Markup, answer: &Answer, error: &StartupError) {
         html.add("</ul></div>", &[]);
     }
     notes(html, &error.notes);
+}
+
+/// That an error's GiB are estimated, and what the best end of the estimate comes to.
+fn by_estimate(html: &mut Markup, answer: &Answer, refusal: &Refusal) {
+    let Some(memory) = answer.planned() else {
+        return;
+    };
+    let planned = &memory.planned;
+    let is_estimated = planned.source == Source::Estimated && planned.stops.is_none();
+    if refusal.outcome() != Outcome::DoesNotFit || !is_estimated {
+        return;
+    }
+    html.add(
+        "<p class=\"ours\"><b>By an estimate:</b> vLLM is likely to leave {} for the KV cache. ",
+        &[&size(planned.pool)],
+    );
+    match &planned.ends[2].fit {
+        Ok(fit) => html.add(
+            "With the most of it, {} such requests would fit.</p>",
+            &[&fit.requests.shown()],
+        ),
+        Err(_) => html.add("Even the most of it is too little.</p>", &[]),
+    };
 }

@@ -3,7 +3,7 @@
 use kv_resolver::Release;
 use kv_resolver::diff::{FieldChange, Standing, Weight};
 
-use crate::answers::Answer;
+use crate::answer::Answer;
 use crate::markup::Markup;
 use crate::text;
 

@@ -1,9 +1,11 @@
 //! The answer in a sentence.
 
+use kv_resolver::memory::Planned;
 use kv_resolver::{Outcome, Resolution};
 use leptos::prelude::*;
 
-use crate::answers::Answer;
+use super::figures::is_estimated;
+use crate::answer::Answer;
 use crate::catalog::Shelf;
 use crate::markup::Markup;
 use crate::state::state;
@@ -124,6 +126,10 @@ fn starts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
         ],
     );
     if let (Some(capacity), Some(pool)) = (&resolution.capacity, resolution.available_memory) {
+        if let Some(memory) = answer.planned().filter(|_| is_estimated(answer)) {
+            estimated(html, &memory.planned, &capacity.requests);
+            return;
+        }
         html.add(
             " <b class=\"n\">{}</b> such requests fit in <b class=\"n\">{}</b> per GPU{}.",
             &[
@@ -137,4 +143,24 @@ fn starts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
             ],
         );
     }
+}
+
+/// How many fit by an estimate: with both ends.
+fn estimated(html: &mut Markup, planned: &Planned, likely: &str) {
+    let at = |end: usize| match &planned.ends[end].fit {
+        Ok(fit) => fit.requests.shown(),
+        Err(_) => "none".to_owned(),
+    };
+    let [low, _, high] = planned.pool.pools();
+    html.add(
+        " About <b class=\"n\">{}</b> such requests fit ({} to {}), for vLLM is estimated to leave <b class=\"n\">{} to {} GiB</b> \
+         per GPU.",
+        &[
+            likely,
+            &at(0),
+            &at(2),
+            &text::gib_short(low),
+            &text::gib_short(high),
+        ],
+    );
 }

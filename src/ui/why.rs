@@ -2,7 +2,7 @@
 
 use kv_resolver::trace::TraceStep;
 
-use crate::answers::Answer;
+use crate::answer::Answer;
 use crate::markup::Markup;
 
 /// The trace.

@@ -54,7 +54,7 @@ test('mtp on V4-Flash: a window layer more, which costs nothing, as kvx show say
 });
 
 test('what a drafter costs where it costs something', async () => {
-  const path = '?model=deepseek-ai/DeepSeek-R1&spec_method=mtp&spec_tokens=2';
+  const path = '?model=deepseek-ai/DeepSeek-R1&spec_method=mtp&spec_tokens=2&pool_gib=40';
   await withPage(context, { path }, async (page) => {
     await mounted(page);
     const { drafter, tokens } = fields(page);

@@ -8,7 +8,7 @@ use clap::ArgMatches;
 use kv_cases::{PrintedPool, plan_value, printed_pool};
 use kv_resolver::capacity::{MOST_TOKENS, Share};
 use kv_resolver::catalog::GPUS;
-use kv_resolver::changes::{Changes, changes};
+use kv_resolver::changes::{Changes, Served, changes};
 use kv_resolver::memory::{
     self, Budget, Interval, Planned, PrintedCheck, Source, check_printed, pool_of_tokens,
 };
@@ -132,28 +132,16 @@ impl Report {
         mean: Option<u64>,
     ) -> Result<Self, Box<StartupError>> {
         let open = memory::without_pool(request);
-        let base = resolve(&open).map_err(Box::new)?;
-        let stop = |refusal: Box<Refusal>| {
-            Box::new(StartupError {
-                refusal: *refusal,
-                advice: Vec::new(),
-                notes: Vec::new(),
-                trace: Vec::new(),
-            })
+        let base = memory::if_free(request, resolve(&open)).map_err(Box::new)?;
+        let stop = |refusal: Box<Refusal>| Box::new(memory::stopped(request, &refusal));
+        let pool = match printed.map(|printed| (printed.available, printed.tokens)) {
+            Some((Some(pool), _)) => Some(pool),
+            Some((None, Some(tokens))) => pool_of_tokens(request, tokens).map_err(stop)?,
+            Some((None, None)) | None => None,
         };
-        let (mut pool, mut check) = (None, None);
-        if let Some(printed) = printed {
-            let of_tokens = |tokens| pool_of_tokens(request, tokens).map_err(stop);
-            pool = match (printed.available, printed.tokens) {
-                (Some(pool), _) => Some(pool),
-                (None, Some(tokens)) => of_tokens(tokens)?,
-                (None, None) => None,
-            };
-            if let (Some(pool), Some(tokens)) = (pool, printed.tokens) {
-                check = check_printed(request, pool, tokens).ok();
-            }
-        }
         let planned = memory::plan_on(request, &base, pool).map_err(stop)?;
+        let tokens = printed.and_then(|printed| printed.tokens);
+        let check = tokens.and_then(|tokens| check_printed(request, planned.pool, tokens).ok());
         let mut sized = open;
         sized.available_memory = Some(planned.likely().pool_bytes);
         let likely = match &planned.stops {
@@ -379,7 +367,7 @@ impl Report {
             };
             wrap(out, text, "  ");
         }
-        let now = self.changes.now.map(|now| now.shown());
+        let now = self.changes.now.map(Served::shown);
         let shown = self.changes.changes.iter().take(MOST_CHANGES);
         for (number, change) in (1..).zip(shown) {
             let before = now.as_deref().unwrap_or("0");

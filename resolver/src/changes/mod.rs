@@ -185,6 +185,9 @@ impl Trial<'_> {
             changed.args.spec_flags.clear();
         }
         let resolution = resolve_quietly(&changed).ok()?;
+        if memory::not_free(&changed, &changed.gpu).is_some() {
+            return None;
+        }
         let was_known = self.base.outcome != Outcome::Unverified;
         if was_known && resolution.outcome == Outcome::Unverified {
             return None;

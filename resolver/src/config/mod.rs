@@ -27,7 +27,7 @@ use crate::trace::Trace;
 use crate::units::mul;
 
 /// `CacheConfig.gpu_memory_utilization`
-const DEFAULT_GPU_MEMORY_UTILIZATION: f64 = 0.92;
+pub(crate) const DEFAULT_GPU_MEMORY_UTILIZATION: f64 = 0.92;
 
 /// The settled configuration.
 #[derive(Debug, Clone, PartialEq)]

@@ -30,14 +30,16 @@ pub(super) fn requested(total: Interval, utilization: f64) -> Interval {
 
 /// What stops a start-up with less free than it asks for; by the likeliest total.
 /// Mirrors `vllm/v1/worker/utils.py` `request_memory`, alike in all releases.
-pub(super) fn not_free(budget: &Budget, free_bytes: u64) -> Option<Box<Refusal>> {
-    let requested = u64::try_from(budget.requested.likely).unwrap_or(0);
-    (free_bytes < requested).then(|| {
+pub(super) fn not_free(gpu: &Gpu, utilization: f64, free_bytes: u64) -> Option<Box<Refusal>> {
+    let total = total(gpu);
+    let bytes = |end: i64| u64::try_from(end).unwrap_or(0);
+    let requested_bytes = bytes(requested(total, utilization).likely);
+    (free_bytes < requested_bytes).then(|| {
         Box::new(Refusal::NotFree {
             free_bytes,
-            total_bytes: u64::try_from(budget.torch_total.likely).unwrap_or(0),
-            utilization: budget.gpu_memory_utilization,
-            requested_bytes: requested,
+            total_bytes: bytes(total.likely),
+            utilization,
+            requested_bytes,
         })
     })
 }
@@ -45,18 +47,14 @@ pub(super) fn not_free(budget: &Budget, free_bytes: u64) -> Option<Box<Refusal>>
 /// What stops a start-up whose weights are more than there is: they are loaded
 /// whatever `gpu_memory_utilization` says. The first model runner says so, the second
 /// leaves it to torch. Mirrors `vllm/v1/worker/gpu_model_runner.py` `load_model`.
-pub(super) fn weights_do_not_fit(
-    request: &Request,
-    budget: &Budget,
-    second_runner: bool,
-) -> Option<Box<Refusal>> {
+pub(super) fn weights_do_not_fit(request: &Request, budget: &Budget) -> Option<Box<Refusal>> {
     let total = u64::try_from(budget.torch_total.likely).unwrap_or(0);
     let room = request.free_memory.map_or(total, |free| free.min(total));
     let weights = budget.part(PartKind::Weights).likely;
     (u64::try_from(weights).unwrap_or(0) > room).then(|| {
         Box::new(Refusal::WeightsDoNotFit {
             total_bytes: total,
-            says_so: !second_runner,
+            says_so: !budget.second_runner,
         })
     })
 }

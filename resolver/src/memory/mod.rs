@@ -18,11 +18,14 @@ use std::fmt;
 
 use serde::{Serialize, Serializer};
 
+use crate::advice::advise;
 use crate::capacity::Fit;
-use crate::error::Refusal;
+use crate::config::DEFAULT_GPU_MEMORY_UTILIZATION;
+use crate::error::{Refusal, Stage, StartupError};
+use crate::gpu::Gpu;
 use crate::request::Request;
 use crate::resolution::Resolution;
-use crate::resolve::resolve_quietly;
+use crate::resolve::resolve;
 use facts::Facts;
 
 /// A part of the memory beside the KV cache.
@@ -116,10 +119,23 @@ pub struct Budget {
     pub pool: Interval,
     /// Whether the second model runner serves the model.
     #[serde(skip)]
-    second_runner: bool,
+    pub(crate) second_runner: bool,
 }
 
 impl Budget {
+    /// The same parts on a GPU that the rules cannot tell from the one they were counted
+    /// for ([`GpuClass`](crate::gpu::GpuClass)), but for its memory.
+    #[must_use]
+    pub fn on(mut self, gpu: &Gpu) -> Self {
+        self.nvml_total_bytes = gpu.total_memory_bytes;
+        self.torch_total = device::total(gpu);
+        self.requested = device::requested(self.torch_total, self.gpu_memory_utilization);
+        let parts = self.parts.iter();
+        let taken = parts.fold(Interval::default(), |sum, part| sum.plus(part.bytes));
+        self.pool = self.requested.less(taken);
+        self
+    }
+
     /// One part's bytes.
     #[must_use]
     pub fn part(&self, kind: PartKind) -> Interval {
@@ -190,9 +206,6 @@ impl Planned {
 /// Why it is not estimated, in our words.
 pub fn budget(request: &Request, base: &Resolution) -> Result<Budget, String> {
     let facts = Facts::new(request, base)?;
-    let total = device::total(&request.gpu);
-    let utilization = base.gpu_memory_utilization;
-    let requested = device::requested(total, utilization);
     let parts = vec![
         facts.weights(),
         repacked::part(&facts),
@@ -200,18 +213,17 @@ pub fn budget(request: &Request, base: &Resolution) -> Result<Budget, String> {
         activations::part(&facts),
         graphs::part(&facts),
     ];
-    let taken = parts
-        .iter()
-        .fold(Interval::default(), |sum, part| sum.plus(part.bytes));
+    let none = Interval::default();
     Ok(Budget {
-        nvml_total_bytes: request.gpu.total_memory_bytes,
-        torch_total: total,
-        gpu_memory_utilization: utilization,
-        requested,
-        pool: requested.less(taken),
+        nvml_total_bytes: 0,
+        torch_total: none,
+        gpu_memory_utilization: base.gpu_memory_utilization,
+        requested: none,
         parts,
+        pool: none,
         second_runner: facts.second_runner,
-    })
+    }
+    .on(&request.gpu))
 }
 
 /// The question without a pool: what the start-up comes to before it has one.
@@ -230,7 +242,8 @@ pub fn without_pool(request: &Request) -> Request {
 /// What vLLM stops with before it looks at its memory; or [`Refusal::NotModelled`]
 /// where there is no pool and none can be estimated.
 pub fn plan(request: &Request, printed: Option<Interval>) -> Result<Planned, Box<Refusal>> {
-    let base = resolve_quietly(&without_pool(request))?;
+    let base = if_free(request, resolve(&without_pool(request)));
+    let base = base.map_err(|error| Box::new(error.refusal))?;
     plan_on(request, &base, printed)
 }
 
@@ -243,7 +256,19 @@ pub fn plan_on(
     base: &Resolution,
     printed: Option<Interval>,
 ) -> Result<Planned, Box<Refusal>> {
-    let budget = budget(request, base);
+    plan_with(request, base, budget(request, base), printed)
+}
+
+/// The same, with the budget. Of `request`, the GPU is not looked at.
+///
+/// # Errors
+/// As [`plan`].
+pub fn plan_with(
+    request: &Request,
+    base: &Resolution,
+    budget: Result<Budget, String>,
+    printed: Option<Interval>,
+) -> Result<Planned, Box<Refusal>> {
     let (source, pool) = match (request.available_memory, pinned(request), printed, &budget) {
         (Some(bytes), ..) => (Source::Given, Interval::exact(bytes)),
         (None, Some(bytes), ..) => (Source::Pinned, Interval::exact(bytes)),
@@ -256,8 +281,9 @@ pub fn plan_on(
         }
     };
     let stops = match &budget {
-        Ok(budget) => stops(request, budget),
-        Err(_) => None,
+        // a log that prints a pool is of a start-up that came so far
+        Ok(budget) if source != Source::Printed => device::weights_do_not_fit(request, budget),
+        Ok(_) | Err(_) => None,
     };
     Ok(Planned {
         source,
@@ -271,14 +297,45 @@ pub fn plan_on(
     })
 }
 
-/// What stops the start-up before the KV cache is asked for.
-fn stops(request: &Request, budget: &Budget) -> Option<Box<Refusal>> {
-    if let Some(free) = request.free_memory
-        && let Some(refusal) = device::not_free(budget, free)
-    {
-        return Some(refusal);
+/// The same result, unless too little is free: vLLM looks at that before it builds the
+/// model. Without a word on what is free, nothing changes.
+///
+/// # Errors
+/// As the result, or that too little is free.
+pub fn if_free(
+    request: &Request,
+    result: Result<Resolution, StartupError>,
+) -> Result<Resolution, StartupError> {
+    let is_later = match &result {
+        Ok(_) => true,
+        Err(error) => match error.refusal.stage() {
+            Stage::Args | Stage::Config | Stage::Unmodelled => false,
+            Stage::Model | Stage::Specs | Stage::Plan | Stage::Engine => true,
+        },
+    };
+    match not_free(request, &request.gpu).filter(|_| is_later) {
+        Some(refusal) => Err(stopped(request, &refusal)),
+        None => result,
     }
-    device::weights_do_not_fit(request, budget, budget.second_runner)
+}
+
+/// Whether less is free than vLLM asks for of a GPU, if it is said what is.
+#[must_use]
+pub fn not_free(request: &Request, gpu: &Gpu) -> Option<Box<Refusal>> {
+    let utilization = request.args.gpu_memory_utilization;
+    let utilization = utilization.unwrap_or(DEFAULT_GPU_MEMORY_UTILIZATION);
+    device::not_free(gpu, utilization, request.free_memory?)
+}
+
+/// A refusal of this stage, as a start-up ends with it.
+#[must_use]
+pub fn stopped(request: &Request, refusal: &Refusal) -> StartupError {
+    StartupError {
+        advice: advise(request, refusal),
+        refusal: refusal.clone(),
+        notes: Vec::new(),
+        trace: Vec::new(),
+    }
 }
 
 /// What `kv_cache_memory_bytes` pins, of which 0 pins nothing.

@@ -1,0 +1,127 @@
+//! The chosen cell's whole answer.
+
+use std::sync::Arc;
+
+use kv_cases::PrintedPool;
+use kv_resolver::catalog::{CatalogGpu, GPUS};
+use kv_resolver::changes::{Changes, changes};
+use kv_resolver::diff::{Standing, across};
+use kv_resolver::memory::{self, Interval, Planned, PrintedCheck, check_printed, pool_of_tokens};
+use kv_resolver::speculation::{Drafter, drafter};
+use kv_resolver::{CacheDtype, Outcome, Refusal, Request, Resolution, StartupError};
+
+use crate::asked::Asked;
+use crate::pool::AskedPool;
+
+/// The whole answer for the chosen cell.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Answer {
+    /// What was asked.
+    pub asked: Arc<Asked>,
+    /// On which GPU.
+    pub gpu: &'static CatalogGpu,
+    /// With which dtype.
+    pub dtype: CacheDtype,
+    /// What vLLM would do; at the likeliest pool, where there is none to be sure of.
+    pub result: Result<Resolution, StartupError>,
+    /// The pool, what it holds and what to change; why there is none; `None` where
+    /// vLLM stops before it looks at its memory.
+    pub memory: Option<Result<Memory, String>>,
+    /// The drafter, if there is one and it starts.
+    pub drafter: Option<Drafter>,
+    /// What every release would do.
+    pub standing: Vec<Standing>,
+}
+
+/// From a GPU to a pool.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Memory {
+    /// The answer without a pool.
+    pub base: Resolution,
+    /// The pool, and what its ends hold.
+    pub planned: Planned,
+    /// What to change.
+    pub changes: Changes,
+    /// Tokens that a log prints, held against it.
+    pub check: Option<PrintedCheck>,
+}
+
+impl Memory {
+    fn new(request: &Request, base: Resolution, pool: AskedPool) -> Result<Self, Box<Refusal>> {
+        let (interval, tokens) = match pool {
+            AskedPool::Printed(printed) => (printed_interval(request, printed)?, printed.tokens),
+            AskedPool::Estimated | AskedPool::Given(_) => (None, None),
+        };
+        let planned = memory::plan_on(request, &base, interval)?;
+        let check = tokens.and_then(|tokens| check_printed(request, planned.pool, tokens).ok());
+        Ok(Self {
+            changes: changes(request, &base, &planned, &GPUS),
+            planned,
+            base,
+            check,
+        })
+    }
+}
+
+/// The pools that a log may mean: those of its GiB, or else those of its tokens.
+fn printed_interval(
+    request: &Request,
+    printed: PrintedPool,
+) -> Result<Option<Interval>, Box<Refusal>> {
+    match (printed.available, printed.tokens) {
+        (Some(pool), _) => Ok(Some(pool)),
+        (None, Some(tokens)) => pool_of_tokens(request, tokens),
+        (None, None) => Ok(None),
+    }
+}
+
+impl Answer {
+    /// Asks the resolver.
+    pub fn new(asked: Arc<Asked>, gpu: &'static CatalogGpu, dtype: CacheDtype) -> Self {
+        let request = asked.request(gpu, dtype);
+        let open = memory::without_pool(&request);
+        let opened = memory::if_free(&request, kv_resolver::resolve(&open));
+        let memory = opened.as_ref().ok().map(|base| {
+            let memory = Memory::new(&request, base.clone(), asked.pool);
+            memory.map_err(|refusal| refusal.to_string())
+        });
+        let mut sized = open;
+        let mut size = |pool: u64| {
+            sized.available_memory = Some(pool);
+            memory::if_free(&request, kv_resolver::resolve(&sized))
+        };
+        let result = match (&memory, request.available_memory) {
+            (Some(Ok(memory)), _) if memory.planned.stops.is_some() => {
+                let refusal = memory.planned.stops.as_deref();
+                refusal.map_or(opened, |refusal| Err(memory::stopped(&request, refusal)))
+            }
+            // what stops it may be another thing than without a pool
+            (_, Some(pool)) => size(pool),
+            (Some(Ok(memory)), None) => size(memory.planned.likely().pool_bytes),
+            (Some(Err(_)) | None, None) => opened,
+        };
+        let resolution = result.as_ref().ok();
+        Self {
+            drafter: resolution.and_then(|resolution| drafter(&sized, resolution)),
+            result,
+            memory,
+            standing: across(&request),
+            asked,
+            gpu,
+            dtype,
+        }
+    }
+
+    /// In one word.
+    pub fn outcome(&self) -> Outcome {
+        match &self.result {
+            Ok(resolution) => resolution.outcome,
+            Err(error) => error.refusal.outcome(),
+        }
+    }
+
+    /// The memory part, where there is one.
+    pub fn planned(&self) -> Option<&Memory> {
+        self.memory.as_ref()?.as_ref().ok()
+    }
+}
