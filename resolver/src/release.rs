@@ -23,6 +23,7 @@ pub use context::*;
 pub(crate) use drafting::Drafting;
 pub use memory::MemoryRules;
 pub use profile::*;
+pub(crate) use weights::WeightRules;
 
 /// A release that is modelled, oldest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]

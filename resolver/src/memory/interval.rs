@@ -40,6 +40,28 @@ impl Interval {
         Self::new(low, low.midpoint(high), high)
     }
 
+    /// What bytes are more where so many are made of others, exactly; less, below 0.
+    #[must_use]
+    pub fn change(from: u64, to: u64) -> Self {
+        Self::exact(to).less(Self::exact(from))
+    }
+
+    /// The same, and so many bytes more at most.
+    #[must_use]
+    pub fn and_perhaps(self, more: u64) -> Self {
+        self.plus(Self::new(0, 0, more))
+    }
+
+    /// The same, unless it is nothing at all.
+    #[must_use]
+    pub fn or_nothing(self) -> Self {
+        Self {
+            low: self.low.min(0),
+            likely: self.likely,
+            high: self.high.max(0),
+        }
+    }
+
     /// Whether it is one figure.
     #[must_use]
     pub const fn is_exact(self) -> bool {
@@ -90,6 +112,9 @@ mod tests {
         );
         assert!(Interval::exact(7).is_exact());
         assert_eq!(Interval::exact(u64::MAX).likely, i64::MAX);
+        let more = Interval::change(5, 3).and_perhaps(4).or_nothing();
+        assert_eq!((more.low, more.likely, more.high), (-2, -2, 2));
+        assert_eq!(Interval::exact(5).or_nothing().low, 0);
         let below = Interval::exact(1).less(Interval::exact(3));
         assert_eq!((below.likely, below.pools()[1]), (-2, 0));
     }

@@ -249,6 +249,7 @@ pub(super) const V0_24_0: Profile = listed!(V0_24_0, V0_25_1, {
 });
 
 pub(super) const V0_23_0: Profile = listed!(V0_23_0, V0_24_0, {
+    weights: weights::V0_23_0,
     v4_classes: V4Classes::FlashInferByName,
     v4_heads: V4Heads::Halves,
     pads_shared_experts: false,

@@ -14,8 +14,17 @@ pub struct WeightRules {
     pub v4_whole_shared: bool,
     /// On SM100, what the width of mxfp4 experts is padded to.
     pub mxfp4_sm100_width: u64,
-    /// On SM90, mxfp4 experts run on Humming's kernels (since 0.32); before, on Marlin's.
+    /// On SM90, four bits run on Humming's kernels (since 0.32); before, on Marlin's.
     pub prefers_humming: bool,
+    /// `DeepGEMM` runs on SM120 (since 0.24).
+    pub deep_gemm_on_sm120: bool,
+    /// … and the version that is pinned is known to pack scales there, too (since 0.31).
+    pub packs_scales_on_sm120: bool,
+    /// nvfp4 of weights alone runs on CuTe-DSL's kernel on SM100 (since 0.30).
+    pub cute_dsl_of_weights: bool,
+    /// FlashInfer's kernel takes fp8 experts in blocks whose activation is clamped;
+    /// in 0.29 alone it refuses them.
+    pub flashinfer_clamps_fp8: bool,
     /// What DeepSeek V4's `DSpark` drafter has.
     pub v4_dspark: V4Dspark,
     /// Unquantised experts on SM100 are padded for FlashInfer's kernel before they
@@ -50,6 +59,10 @@ pub(super) const V0_33_0: WeightRules = WeightRules {
     v4_whole_shared: true,
     mxfp4_sm100_width: 128,
     prefers_humming: true,
+    deep_gemm_on_sm120: true,
+    packs_scales_on_sm120: true,
+    cute_dsl_of_weights: true,
+    flashinfer_clamps_fp8: true,
     v4_dspark: V4Dspark {
         projects_context: true,
         is_confident: true,
@@ -74,6 +87,7 @@ pub(super) const V0_31_0: WeightRules = WeightRules {
 };
 
 pub(super) const V0_30_0: WeightRules = WeightRules {
+    packs_scales_on_sm120: false,
     pads_plain_experts: false,
     v4_dspark: V4Dspark {
         projects_context: false,
@@ -84,12 +98,15 @@ pub(super) const V0_30_0: WeightRules = WeightRules {
 
 pub(super) const V0_29_0: WeightRules = WeightRules {
     packed_keep_order: true,
+    cute_dsl_of_weights: false,
+    flashinfer_clamps_fp8: false,
     ..V0_30_0
 };
 
 pub(super) const V0_28_0: WeightRules = WeightRules {
     glm_as_deepseek_v3: true,
     compiles_sparse_mla: true,
+    flashinfer_clamps_fp8: true,
     ..V0_29_0
 };
 
@@ -111,7 +128,12 @@ pub(super) const V0_26_0: WeightRules = WeightRules {
     ..V0_27_1
 };
 
+pub(super) const V0_23_0: WeightRules = WeightRules {
+    deep_gemm_on_sm120: false,
+    ..V0_26_0
+};
+
 pub(super) const V0_21_0: WeightRules = WeightRules {
     v4_norms_keys: true,
-    ..V0_26_0
+    ..V0_23_0
 };

@@ -36,9 +36,10 @@ impl WeightBytes {
     /// The answer of a count.
     pub(crate) fn of(counted: Result<Sheet, Uncounted>, trace: &mut Trace) -> Self {
         match explained(counted, "weights", trace) {
-            Ok((bytes, count)) => Self {
+            Ok((bytes, count, repacked)) => Self {
                 parameter_bytes: Some(bytes),
                 parameter_count: Some(count),
+                repacked: Some(repacked),
                 ..Self::default()
             },
             Err(Uncounted(reason)) => Self {
@@ -51,18 +52,21 @@ impl WeightBytes {
     /// The drafter's beside it.
     pub(crate) fn add_draft(&mut self, counted: Result<Sheet, Uncounted>, trace: &mut Trace) {
         match explained(counted, "the drafter's own weights", trace) {
-            Ok((bytes, _)) => self.draft_parameter_bytes = Some(bytes),
+            Ok((bytes, _, repacked)) => {
+                self.draft_parameter_bytes = Some(bytes);
+                self.repacked = self.repacked.map(|own| own.plus(repacked));
+            }
             Err(Uncounted(reason)) => self.draft_parameters_uncounted = Some(reason),
         }
     }
 }
 
-/// Bytes and elements, with a word on what they are made of.
+/// Bytes, elements, and what kernels add, with a word on what they are made of.
 fn explained(
     counted: Result<Sheet, Uncounted>,
     what: &str,
     trace: &mut Trace,
-) -> Result<(u64, u64), Uncounted> {
+) -> Result<(u64, u64, Interval), Uncounted> {
     let sheet = counted?;
     let (bytes, count) = sheet.total()?;
     let file = "vllm/model_executor/model_loader/utils.py";
@@ -79,5 +83,5 @@ fn explained(
         }
         text
     });
-    Ok((bytes, count))
+    Ok((bytes, count, sheet.repacked()))
 }

@@ -31,7 +31,7 @@ struct Layer<'a> {
 }
 
 pub(super) fn weights(rank: &Rank, model: &DeepseekV4, built: &Built) -> Result<Sheet, Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     let layer = Layer::of(rank, model)?;
     rank.embedding(&mut sheet, false)?;
     let count = model.layers.len() as u64;
@@ -83,7 +83,7 @@ pub(super) fn draft(
     built: &Built,
     fills_blocks: bool,
 ) -> Result<Sheet, Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     let layer = Layer::of(rank, model)?;
     if rank.quant(Module::Experts)? == Quant::Nvfp4 {
         return not_modelled("DeepSeek V4's draft layers beside nvfp4 experts");

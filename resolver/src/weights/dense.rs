@@ -82,7 +82,7 @@ pub(super) fn attention(
 }
 
 pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     let parameters = rank.parameters();
     if rank.size_or(Size::AttentionBias, 0) != 0 {
         return not_modelled("`attention_bias`");

@@ -23,7 +23,7 @@ fn linears(decoder: &Decoder) -> Option<(Linear, u64)> {
 }
 
 pub(super) fn qwen3_5(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     rank.embedding(&mut sheet, false)?;
     let (hidden, part) = (rank.hidden()?, Part::Attention);
     let layers = decoder.layers.len() as u64;
@@ -56,7 +56,7 @@ pub(super) fn qwen3_5(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
 /// Layers of attention over the state and the token.
 /// Mirrors `vllm/model_executor/models/qwen3_5_mtp.py`.
 pub(super) fn qwen3_5_mtp(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     let hidden = rank.hidden()?;
     let layers = decoder.layers.len() as u64;
     let joined = [hidden / rank.ranks];
@@ -92,7 +92,7 @@ pub(super) fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Un
 }
 
 pub(super) fn nemotron_h(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     let parameters = rank.parameters();
     rank.embedding(&mut sheet, false)?;
     let hidden = rank.hidden()?;
@@ -181,7 +181,7 @@ fn latent_experts(rank: &Rank, sheet: &mut Sheet, times: u64) -> Result<(), Unco
             held: experts,
             shards: 1,
             hidden: inner,
-            width: rank.expert_slice(width, quant, true)?,
+            width: rank.expert_slice(width, quant)?,
             bias: false,
         },
     );

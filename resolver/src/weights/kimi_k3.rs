@@ -20,7 +20,7 @@ const FLASHINFER_HEADS: u64 = 32;
 const LEAST_SLICE: u64 = 256;
 
 pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     let Some(dims) = decoder.mla else {
         return not_modelled("latent attention without its dimensions");
     };

@@ -58,6 +58,7 @@ impl Sheet {
             .fold(0, |sum: u64, one| sum.saturating_add(*one));
         let elements = product(&[times, outputs, layer.inputs]);
         let matrices = layer.outputs.len() as u64;
+        self.repack(self.kernels.linear(times, quant, layer, outputs));
         match quant {
             // the last two are experts' alone, as `Rank::quant` has it
             Quant::Plain | Quant::Mxfp4 | Quant::Packed4(_) => self.own(part, elements),
@@ -120,6 +121,7 @@ impl Sheet {
             ..
         } = experts;
         let part = Part::Experts;
+        self.repack(self.kernels.experts(times, quant, &experts));
         let all = product(&[times, held]);
         let first = product(&[all, shards, width, hidden]);
         let second = product(&[all, hidden, width]);
@@ -179,12 +181,14 @@ fn refined(block: Fp8Block, width: u64, hidden: u64) -> Fp8Block {
 
 #[cfg(test)]
 mod tests {
+    use super::super::repacked::Kernels;
     use super::*;
+    use crate::gpu::Arch;
 
     const BLOCK: Fp8Block = Fp8Block { n: 128, k: 128 };
 
     fn bytes(of: impl Fn(&mut Sheet)) -> (u64, u64) {
-        let mut sheet = Sheet::new(2);
+        let mut sheet = Sheet::new(2, Kernels::of_test(Arch::Sm90));
         of(&mut sheet);
         sheet.total().unwrap()
     }

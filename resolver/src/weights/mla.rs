@@ -5,13 +5,14 @@
 use super::linear::Quant;
 use super::sheet::{Part, Sheet, product};
 use super::{Rank, Uncounted, not_modelled, rope, tower};
+use crate::memory::Interval;
 use crate::model::Decoder;
 use crate::model::decoder::{LayerKind, MlaDims};
 use crate::model::parameters::Size;
 use crate::model::scheme::Module;
 
 pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     let kind = rank.parameters().model_type.as_str();
     let Some(dims) = decoder.mla else {
         return not_modelled("latent attention without its dimensions");
@@ -60,7 +61,7 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
 /// Mirrors `vllm/model_executor/models/deepseek_mtp.py` and
 /// `vllm/models/deepseek_v32/nvidia/mtp.py`.
 pub(super) fn mtp(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     let Some(dims) = decoder.mla else {
         return not_modelled("latent attention without its dimensions");
     };
@@ -99,6 +100,13 @@ pub(super) fn gated_attention(
     sheet.matrix(part, times, quant, q_lora, &[heads * query]);
     let both = dims.qk_nope_head_dim + dims.v_head_dim;
     sheet.matrix(part, times, quant, dims.kv_lora_rank, &[heads * both]);
+    if quant != Quant::Plain {
+        // attention reads it as it was before it was quantised, and the layer stays:
+        // vllm/model_executor/layers/attention/mla_attention.py
+        // `MLAAttention.process_weights_after_loading`
+        let copy = product(&[times, heads, both, dims.kv_lora_rank, rank.element]);
+        sheet.repack(Interval::exact(copy));
+    }
     sheet.matrix(part, times, quant, heads * dims.v_head_dim, &[hidden]);
     rank.scales(sheet, times, true);
     Ok(())

@@ -9,6 +9,7 @@ mod hybrid;
 mod kimi_k3;
 mod linear;
 mod mla;
+mod repacked;
 mod rope;
 mod sheet;
 mod tower;
@@ -20,6 +21,7 @@ pub(crate) use sheet::Sheet;
 
 use crate::backend::deepseek_v4::Implementation;
 use crate::config::{EngineConfig, StateDtype};
+use crate::dtype::TorchDtype;
 use crate::error::Refusal;
 use crate::gpu::Arch;
 use crate::model::parameters::{Parameters, Size};
@@ -76,6 +78,8 @@ pub(crate) struct Rank<'a> {
     pub whole_shared: bool,
     /// Bytes of an element of the model's dtype.
     pub element: u64,
+    /// The model's dtype is bfloat16.
+    pub bfloat16: bool,
     /// Custom kernels are on, for nothing is compiled.
     pub eager: bool,
     /// States of linear layers are as they are by default.
@@ -122,6 +126,7 @@ impl<'a> Rank<'a> {
             stages: config.pipeline_parallel_size,
             whole_shared: whole && ranks > 1 && replicas > 1,
             element: config.model_dtype.torch().size_bytes(),
+            bfloat16: config.model_dtype.torch() == TorchDtype::Bfloat16,
             eager: args.enforce_eager == Some(true),
             usual_states: matches!(config.state_dtype, StateDtype::Auto)
                 && matches!(
@@ -184,11 +189,11 @@ impl<'a> Rank<'a> {
             let others = experts.held - held;
             sheet.float(Part::Experts, product(&[times, others, experts.shards + 1]));
         }
+        let experts = Experts { held, ..experts };
         if matches!(quant, Quant::Packed4(_)) && self.profile.weights.packed_keep_order {
-            let inputs = experts.hidden.saturating_add(experts.width);
-            sheet.of(Part::Experts, product(&[times, held, 2, inputs]), 4);
+            sheet.of(Part::Experts, experts.orders(times), 4);
         }
-        sheet.experts(times, quant, Experts { held, ..experts });
+        sheet.experts(times, quant, experts);
     }
 
     /// Routed experts of gate, up and down, each as wide as config.json says.
@@ -205,7 +210,7 @@ impl<'a> Rank<'a> {
             held,
             shards: 2,
             hidden,
-            width: self.expert_slice(self.size(width)?, quant, true)?,
+            width: self.expert_slice(self.size(width)?, quant)?,
             bias: false,
         };
         self.routed(times, sheet, quant, experts);
@@ -292,16 +297,14 @@ impl<'a> Rank<'a> {
         }
     }
 
-    /// Unquantised experts on SM100 are padded for FlashInfer's kernel, if it takes
-    /// their activation. `vllm/model_executor/layers/fused_moe/oracle/unquantized.py`
+    /// A rank's slice of an expert; some releases pad what is unquantised as they build
+    /// it, others once it is loaded.
+    /// `vllm/model_executor/layers/fused_moe/oracle/unquantized.py`
     /// `unquantized_round_up_hidden_size_and_intermediate_size`
-    fn expert_slice(&self, width: u64, quant: Quant, flashinfer: bool) -> Result<u64, Uncounted> {
+    fn expert_slice(&self, width: u64, quant: Quant) -> Result<u64, Uncounted> {
         let slice = width / self.slices;
-        let pads = flashinfer
-            && quant == Quant::Plain
-            && self.arch == Arch::Sm100
-            && self.element == 2
-            && self.profile.weights.pads_plain_experts;
+        let pads =
+            quant == Quant::Plain && self.pads_plain() && self.profile.weights.pads_plain_experts;
         Ok(if pads { round_up(slice, 128)? } else { slice })
     }
 

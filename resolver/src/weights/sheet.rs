@@ -1,6 +1,8 @@
 //! Adding up the weights of one rank.
 
+use super::repacked::Kernels;
 use crate::error::Refusal;
+use crate::memory::Interval;
 use crate::units::{add, mul};
 
 /// What a weight belongs to.
@@ -44,10 +46,12 @@ impl Part {
 
 /// Bytes and elements, by part. Sums that pass 64 bits stay at their largest,
 /// and are refused at the end.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub(crate) struct Sheet {
     parts: [u64; Part::ALL.len()],
     count: u64,
+    repacked: Interval,
+    pub kernels: Kernels,
     /// Bytes of an element of the model's dtype.
     pub element: u64,
 }
@@ -63,10 +67,12 @@ pub(super) fn product(factors: &[u64]) -> u64 {
 }
 
 impl Sheet {
-    pub(crate) const fn new(element: u64) -> Self {
+    pub(super) fn new(element: u64, kernels: Kernels) -> Self {
         Self {
             parts: [0; Part::ALL.len()],
             count: 0,
+            repacked: Interval::default(),
+            kernels,
             element,
         }
     }
@@ -91,6 +97,16 @@ impl Sheet {
     /// Norms: so many of so many elements of the model's dtype.
     pub(super) fn norms(&mut self, times: u64, width: u64) {
         self.own(Part::Rest, product(&[times, width]));
+    }
+
+    /// What a kernel adds once weights are loaded, or takes away.
+    pub(super) fn repack(&mut self, bytes: Interval) {
+        self.repacked = self.repacked.plus(bytes);
+    }
+
+    /// The sum of it.
+    pub(crate) const fn repacked(&self) -> Interval {
+        self.repacked
     }
 
     /// The whole, and its elements.
@@ -119,7 +135,7 @@ mod tests {
 
     #[test]
     fn sums_that_pass_64_bits_are_refused() {
-        let mut sheet = Sheet::new(2);
+        let mut sheet = Sheet::new(2, Kernels::of_test(crate::gpu::Arch::Sm90));
         sheet.own(Part::Mlp, 3);
         sheet.float(Part::Rest, 1);
         assert_eq!(sheet.total(), Ok((10, 4)));

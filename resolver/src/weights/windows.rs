@@ -13,7 +13,7 @@ use crate::units::round_up;
 
 /// The embedding, two norms to each layer and one at the end.
 fn frame(rank: &Rank, decoder: &Decoder, tied: bool) -> Result<(Sheet, u64, u64), Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     rank.embedding(&mut sheet, tied)?;
     let hidden = rank.hidden()?;
     let layers = decoder.layers.len() as u64;
@@ -99,7 +99,7 @@ pub(super) fn mimo_v2(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
 /// The one MTP layer: attention with a window, and an MLP without experts.
 /// Mirrors `vllm/model_executor/models/mimo_v2_mtp.py`.
 pub(super) fn mimo_v2_mtp(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let mut sheet = Sheet::new(rank.element);
+    let mut sheet = rank.sheet();
     let (hidden, part) = (rank.hidden()?, Part::Attention);
     let layers = decoder.layers.len() as u64;
     sheet.norms(5 * layers, hidden);
@@ -155,7 +155,7 @@ pub(super) fn gemma4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted>
                 held: experts,
                 shards: 2,
                 hidden,
-                width: rank.expert_slice(width, quant, false)?,
+                width: rank.expert_slice(width, quant)?,
                 bias: false,
             },
         );
