@@ -304,6 +304,9 @@ pub struct Capacity {
     /// Requests that fit by the blocks they reserve, as vLLM prints such a
     /// figure; through 0.26 less than it does print.
     pub requests: String,
+    /// What auto-fit says before, if it was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub auto_fit_line: Option<String>,
     /// The log line itself; two lines through 0.27.
     pub log_line: String,
     /// The placements.
@@ -418,6 +421,14 @@ pub struct SlotBytes {
     pub bytes: u64,
     /// Tokens that it covers; -1 for the whole request.
     pub tokens_per_state: i64,
+}
+
+impl Capacity {
+    /// vLLM's lines about the pool, in their order.
+    pub fn lines(&self) -> impl Iterator<Item = &str> {
+        let auto_fit = self.auto_fit_line.iter().map(String::as_str);
+        auto_fit.chain(self.log_line.lines())
+    }
 }
 
 impl Resolution {

@@ -82,7 +82,7 @@ pub fn capacity(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
             } else {
                 "What vLLM will print"
             },
-            &capacity.log_line,
+            &capacity.lines().collect::<Vec<_>>().join("\n"),
         ],
     );
     if answer.asked.pool_exceeds(answer.gpu) {

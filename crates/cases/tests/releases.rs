@@ -102,3 +102,41 @@ fn a_misleading_line_is_called_so() {
     assert!(!codes(Release::V0_26_0).contains(&"one-batch-reserved"));
     assert!(!codes(Release::V0_27_1).contains(&"printed-too-high"));
 }
+
+#[test]
+fn auto_fit_says_what_it_found_in_each_releases_words() {
+    let line = |release: &str, pool: u64| {
+        let case = format!(
+            r#"{{"id":1,"release":"{release}","model":"deepseek-ai/DeepSeek-V4-Flash","gpu":"h200","args":{{"kv_cache_dtype":"fp8","tensor_parallel_size":8,"max_model_len":-1}},"available_memory":{pool}}}"#
+        );
+        let request = kv_cases::parse_case(&case).1.unwrap();
+        let resolution = kv_resolver::resolve(&request).unwrap();
+        let length = resolution.max_model_len;
+        (length, resolution.capacity.unwrap().auto_fit_line.unwrap())
+    };
+    let (length, shortened) = line("0.33.0", 7 << 30);
+    assert_eq!(
+        shortened,
+        format!(
+            "Auto-fit max_model_len: reduced from 1048576 to {length} to fit in available KV cache \
+             memory (7.0 GiB GPU)"
+        )
+    );
+    let (length, shortened) = line("0.31.0", 7 << 30);
+    assert_eq!(
+        shortened,
+        format!(
+            "Auto-fit max_model_len: reduced from 1048576 to {length} to fit in available GPU \
+             memory (7.0 GiB available for KV cache)"
+        )
+    );
+    assert_eq!(
+        line("0.33.0", 100 << 30).1,
+        "Auto-fit max_model_len: full model context length 1048576 fits in available KV cache \
+         memory (100.0 GiB GPU)"
+    );
+    assert_eq!(
+        line("0.22.1", 100 << 30).1,
+        "Auto-fit max_model_len: full model context length 1048576 fits in available GPU memory"
+    );
+}

@@ -305,7 +305,7 @@ impl Report {
         );
         if let Ok(Some(capacity)) = self.likely.as_ref().map(|likely| &likely.capacity) {
             out.push('\n');
-            for line in capacity.log_line.lines() {
+            for line in capacity.lines() {
                 let _ = writeln!(out, "  INFO {line}");
             }
             wrap(

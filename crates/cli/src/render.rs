@@ -49,7 +49,7 @@ fn resolved(out: &mut String, request: &Request, r: &Resolution) {
     headline(out, r.outcome, &dtype);
     let _ = writeln!(out);
     if let Some(capacity) = &r.capacity {
-        for line in capacity.log_line.lines() {
+        for line in capacity.lines() {
             let _ = writeln!(out, "  INFO {line}");
         }
         out.push('\n');

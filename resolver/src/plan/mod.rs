@@ -73,6 +73,7 @@ pub(crate) fn plan(
         num_gpu_blocks_override: config.num_gpu_blocks_override,
         reserves_null_block: profile.reserves_null_block,
         texts: profile.memory_texts,
+        auto_fit_log: profile.auto_fit_log,
         stages: parts
             .iter()
             .map(|part| part.sizing(layout, profile))
@@ -113,6 +114,7 @@ pub(crate) fn plan(
                 max_concurrency: metric.unwrap_or(printed).concurrency,
                 printed_tokens: printed.tokens,
                 printed_concurrency: printed.shown(),
+                auto_fit_line: sized.auto_fit_line.clone(),
                 requests: pool::whole_blocks(&groups_rows, sized)?.shown(),
                 log_line: log_lines(
                     layers,

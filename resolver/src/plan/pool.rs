@@ -3,7 +3,7 @@
 
 use super::demand::Demand;
 use crate::error::{MemoryTexts, Refusal, Stage};
-use crate::release::{CapacityRule, Profile};
+use crate::release::{AutoFitLog, CapacityRule, Profile};
 use crate::resolution::GroupRow;
 use crate::trace::Trace;
 use crate::units::{add, ceil_div, fixed, mul};
@@ -43,8 +43,12 @@ impl Blocks<'_> {
     /// The longest request up to `most` tokens that fits; 0 if none does.
     /// Mirrors `_estimate_max_model_len_from_groups`.
     fn longest(&self, available: i128, most: u64) -> Result<u64, Box<Refusal>> {
-        let fits =
-            |length| Ok::<_, Box<Refusal>>(i128::from(self.checked_bytes(length)?) <= available);
+        let fits = |length| match self.checked_bytes(length) {
+            Ok(bytes) => Ok(i128::from(bytes) <= available),
+            // past 64 bits it fits nowhere
+            Err(refusal) if *refusal == Refusal::TooLarge => Ok(false),
+            Err(refusal) => Err(refusal),
+        };
         if !fits(1)? {
             return Ok(0);
         }
@@ -74,6 +78,8 @@ pub(crate) struct Sizing {
     pub reserves_null_block: bool,
     /// How errors are worded.
     pub texts: MemoryTexts,
+    /// How auto-fit is.
+    pub auto_fit_log: AutoFitLog,
     /// Each group's demand.
     pub demands: Vec<Demand>,
     /// Each stage of the pipeline.
@@ -113,6 +119,8 @@ pub(crate) struct Sized {
     pub num_blocks: u64,
     /// Blocks that fit in each stage's pool.
     pub fitting: Vec<u64>,
+    /// What auto-fit says.
+    pub auto_fit_line: Option<String>,
 }
 
 impl Sizing {
@@ -171,10 +179,11 @@ impl Sizing {
         for stage in &self.stages {
             usable.push(self.usable(stage, pool_bytes)?);
         }
-        let max_model_len = if self.auto_fit {
-            self.fitted(pool_bytes, file, trace)?
+        let (max_model_len, auto_fit_line) = if self.auto_fit {
+            let (fitted, line) = self.fitted(&usable, file, trace)?;
+            (fitted, Some(line))
         } else {
-            self.max_model_len
+            (self.max_model_len, None)
         };
         for (number, (stage, usable)) in (1_usize..).zip(self.stages.iter().zip(&usable)) {
             let checked = self.check(&stage.blocks(&self.demands), *usable, max_model_len);
@@ -227,18 +236,25 @@ impl Sizing {
             max_model_len,
             num_blocks,
             fitting,
+            auto_fit_line,
         })
     }
 
-    /// Mirrors `_auto_fit_max_model_len`.
+    /// The longest that fits, and what vLLM says of it. Mirrors `_auto_fit_max_model_len`.
     fn fitted(
         &self,
-        pool_bytes: u64,
+        usable: &[i128],
         file: &'static str,
         trace: &mut Trace,
-    ) -> Result<u64, Box<Refusal>> {
+    ) -> Result<(u64, String), Box<Refusal>> {
         let asked = self.max_model_len;
-        let longest = self.longest(pool_bytes, asked)?;
+        let (mut longest, mut deciding) = (asked, usable.first().copied().unwrap_or(0));
+        for (stage, usable) in self.stages.iter().zip(usable) {
+            let of_stage = stage.blocks(&self.demands).longest(*usable, asked)?;
+            if of_stage < longest {
+                (longest, deciding) = (of_stage, *usable);
+            }
+        }
         if longest == 0 {
             return Err(Box::new(Refusal::NothingToAutoFit));
         }
@@ -249,7 +265,7 @@ impl Sizing {
                 format!("max_model_len is shortened from {asked} to {longest} tokens, the most that fits")
             }
         });
-        Ok(longest)
+        Ok((longest, self.auto_fit_log.line(asked, longest, deciding)))
     }
 
     /// Whether one request fits. Mirrors `_check_enough_kv_cache_memory`.

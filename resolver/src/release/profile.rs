@@ -7,7 +7,7 @@ use crate::backend::rules::{Rules, Target};
 use crate::dtype::CacheDtype;
 use crate::error::{MemoryTexts, PackedAssertion};
 use crate::gpu::Arch;
-use crate::units::thousands;
+use crate::units::{format_gib, thousands};
 
 use super::drafting::Drafting;
 use super::engine_args::FlagNames;
@@ -156,6 +156,8 @@ pub struct Profile {
     pub capacity_rule: CapacityRule,
     /// How the start-up log says so.
     pub capacity_log: CapacityLog,
+    /// The line on a length that is found.
+    pub auto_fit_log: AutoFitLog,
 }
 
 impl Profile {
@@ -402,6 +404,38 @@ pub enum CapacityLog {
     TwoLines,
     /// One (since 0.28).
     OneLine,
+}
+
+/// What auto-fit says of the length that it has found.
+/// `vllm/v1/core/kv_cache_utils.py` `_auto_fit_max_model_len`
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum AutoFitLog {
+    /// "available GPU memory" (through 0.31).
+    GpuMemory,
+    /// "available KV cache memory" (since 0.32).
+    KvCacheMemory,
+}
+
+impl AutoFitLog {
+    /// The line: from how many tokens to how many, and the bytes of the stage that
+    /// decided, or of the first.
+    #[must_use]
+    pub fn line(self, from: u64, to: u64, bytes: i128) -> String {
+        let found = if to >= from {
+            format!("full model context length {from} fits in")
+        } else {
+            format!("reduced from {from} to {to} to fit in")
+        };
+        let gib = format_gib(bytes);
+        let memory = match self {
+            Self::KvCacheMemory => format!("available KV cache memory ({gib} GiB GPU)"),
+            Self::GpuMemory if to >= from => "available GPU memory".to_owned(),
+            Self::GpuMemory => {
+                format!("available GPU memory ({gib} GiB available for KV cache)")
+            }
+        };
+        format!("Auto-fit max_model_len: {found} {memory}")
+    }
 }
 
 impl CapacityLog {

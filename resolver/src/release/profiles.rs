@@ -5,8 +5,8 @@ use super::context::{
     PcpWithDataParallel,
 };
 use super::profile::{
-    BlockRule, CapacityLog, CapacityRule, Checkpoints, EmptyBlock, Files, Grouping, InFlight,
-    MambaMode, ModelRunner, PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype,
+    AutoFitLog, BlockRule, CapacityLog, CapacityRule, Checkpoints, EmptyBlock, Files, Grouping,
+    InFlight, MambaMode, ModelRunner, PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype,
     V4Classes, V4Heads, WindowBlock,
 };
 use super::{drafting, memory, tables, weights};
@@ -108,6 +108,7 @@ pub(super) const V0_33_0: Profile = Profile {
     memory_texts: MemoryTexts::OnCpuToo,
     capacity_rule: CapacityRule::WholeBlocks,
     capacity_log: CapacityLog::OneLine,
+    auto_fit_log: AutoFitLog::KvCacheMemory,
 };
 
 pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
@@ -136,6 +137,7 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
 });
 
 pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
+    auto_fit_log: AutoFitLog::GpuMemory,
     weights: weights::V0_31_0,
     memory: memory::V0_31_0,
     backend_rules: &rules::V0_31_0,
