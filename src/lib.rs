@@ -4,6 +4,7 @@ pub mod address;
 pub mod answers;
 pub mod asked;
 pub mod catalog;
+pub mod chart;
 mod file;
 pub mod input;
 pub mod markup;
