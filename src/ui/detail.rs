@@ -94,10 +94,12 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     facts(html, answer, resolution);
     figures(html, resolution);
     capacity(html, answer, resolution);
-    html.add("<div class=\"columns\">", &[]);
-    chart(html, resolution);
+    chart(
+        html,
+        resolution,
+        resolution.available_memory.map(|pool| [pool; 3]),
+    );
     groups(html, resolution);
-    html.add("</div>", &[]);
     block(html, resolution);
     slots(html, resolution);
     notes(html, &resolution.notes);
