@@ -5,6 +5,7 @@ pub mod answer;
 pub mod answers;
 pub mod asked;
 pub mod catalog;
+pub mod chart;
 mod file;
 pub mod input;
 pub mod markup;

@@ -100,10 +100,10 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     figures(html, answer, resolution);
     capacity(html, answer, resolution);
     from_the_gpu(html, answer);
-    html.add("<div class=\"columns\">", &[]);
-    chart(html, resolution);
+    let given = resolution.available_memory.map(|pool| [pool; 3]);
+    let planned = answer.planned().map(|memory| memory.planned.pool.pools());
+    chart(html, resolution, planned.or(given));
     groups(html, resolution);
-    html.add("</div>", &[]);
     block(html, resolution);
     slots(html, resolution);
     notes(html, &resolution.notes);

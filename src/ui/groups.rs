@@ -14,6 +14,14 @@ pub fn colour(group: usize) -> &'static str {
     COLOURS[group % COLOURS.len()]
 }
 
+/// A group's number in its colour, by which it is known in the charts.
+pub fn key(html: &mut Markup, group: usize) {
+    html.add(
+        "<i class=\"key {}\" aria-hidden=\"true\">{}</i>",
+        &[colour(group), &text::number(group as u64 + 1)],
+    );
+}
+
 /// A part of a whole in percent.
 #[allow(clippy::cast_precision_loss)] // only drawn
 pub fn percent(part: u64, whole: u64) -> f64 {
@@ -36,12 +44,13 @@ pub fn groups(html: &mut Markup, resolution: &Resolution) {
     let names = resolution.group_names();
     for (index, (group, name)) in resolution.groups.iter().zip(names).enumerate() {
         let share = percent(group.request_bytes, resolution.request_bytes);
+        html.add("<tr><th scope=\"row\">", &[]);
+        key(html, index);
         html.add(
-            "<tr><th scope=\"row\"><i class=\"swatch {}\" aria-hidden=\"true\"></i>{}<small>{} · {} a block</small></th>\
+            "{}<small>{} · {} a block</small></th>\
              <td class=\"n\">{}</td><td class=\"n\" title=\"{}\">{}</td>\
              <td class=\"n bar-cell\"><span><i><i class=\"{}\" style=\"width:{}%\"></i></i>{}%</span></td></tr>",
             &[
-                colour(index),
                 &name,
                 &text::counted(group.layers as u64, "layer"),
                 &text::tokens(group.block_size),
