@@ -1,6 +1,5 @@
 //! From the GPU to the pool, and what it holds.
 
-use kv_resolver::Resolution;
 use kv_resolver::capacity::{Fit, MOST_TOKENS};
 use kv_resolver::memory::{Budget, Interval, Planned, Source};
 use kv_resolver::units::format_gib;
@@ -238,7 +237,6 @@ fn holds(html: &mut Markup, memory: &Memory) {
          short ones.</p>",
         &[&text::number(base.max_num_seqs)],
     );
-    shares(html, base);
 }
 
 /// Lengths to tell of beside the longest: each eight times the one before.
@@ -247,40 +245,4 @@ fn lengths(most: u64) -> impl Iterator<Item = u64> {
         .map(|step: u32| 1024_u64 << (3 * step))
         .take(6)
         .take_while(move |length| *length < most)
-}
-
-/// Who holds a request's memory.
-fn shares(html: &mut Markup, base: &Resolution) {
-    let Ok(shares) = base.shares(base.max_model_len) else {
-        return;
-    };
-    if shares.len() < 2 {
-        return;
-    }
-    let names = base.group_names();
-    let total: u64 = shares.iter().map(|share| share.total_bytes).sum();
-    html.add(
-        "<h4>Who holds a request of {}</h4><div class=\"scroll\" tabindex=\"0\"><table class=\"ends\"><thead><tr><td></td>\
-         <th scope=\"col\">share</th><th scope=\"col\">kept</th><th scope=\"col\">in flight</th><th \
-         scope=\"col\">padding</th></tr></thead><tbody>",
-        &[&text::tokens(base.max_model_len)],
-    );
-    for share in shares {
-        let percent = u128::from(share.total_bytes) * 100 / u128::from(total.max(1));
-        html.add(
-            "<tr><th scope=\"row\">{}</th><td class=\"likely\">{} %</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            &[
-                &names[share.group],
-                &percent.to_string(),
-                &text::bytes(share.content_bytes),
-                &text::bytes(share.in_flight_bytes),
-                &text::bytes(share.padding_bytes),
-            ],
-        );
-    }
-    html.add(
-        "</tbody></table></div><p class=\"hint\">In flight is held back for tokens that are scheduled and not yet \
-         settled; padding is what a block has beyond the group’s own pages.</p>",
-        &[],
-    );
 }

@@ -284,7 +284,16 @@ fn others(request: &Request, gpus: &'static [CatalogGpu], found: &mut Vec<Candid
         }
         found.push(Candidate {
             gpu: Some(gpu),
-            ..Candidate::new(format!("{} instead", gpu.label), Vec::new(), "another GPU").moving()
+            ..Candidate::new(
+                format!("{} instead", gpu.label),
+                Vec::new(),
+                format!(
+                    "another GPU: {} GiB, compute capability {}",
+                    gpu.nvml_total_mib / 1024,
+                    gpu.capability
+                ),
+            )
+            .moving()
         });
     }
 }
