@@ -1,7 +1,7 @@
 //! What vLLM's recorded answers cover: `public/record.json`, by which the page says on what an answer stands, and
 //! `public/accuracy.html`, for people. Every one of them is equal, or the test that counts them fails.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::fs;
 use std::path::PathBuf;
@@ -81,10 +81,8 @@ impl Record {
             .flat_map(BTreeMap::values)
             .flat_map(Counts::values)
             .sum();
-        let mut architectures: BTreeMap<&str, ()> = BTreeMap::new();
-        for known in self.releases.values() {
-            architectures.extend(known.keys().map(|name| (name.as_str(), ())));
-        }
+        let known = self.releases.values().flat_map(BTreeMap::keys);
+        let architectures: BTreeSet<&str> = known.map(String::as_str).collect();
         let mut out = String::from(HEAD);
         // writing to a String cannot fail, here and below
         let _ = write!(
@@ -100,7 +98,7 @@ impl Record {
             let _ = write!(out, "<th scope=\"col\">{}</th>", release.1);
         }
         out.push_str("</tr></thead><tbody>\n");
-        for name in architectures.keys() {
+        for name in &architectures {
             let _ = write!(out, "<tr><th scope=\"row\">{}</th>", escaped(name));
             for architectures in self.releases.values().rev() {
                 let count: usize = architectures
