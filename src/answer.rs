@@ -113,6 +113,11 @@ impl Answer {
         }
     }
 
+    /// The question, as the resolver takes it.
+    pub fn request(&self) -> Request {
+        self.asked.request(self.gpu, self.dtype)
+    }
+
     /// In one word.
     pub fn outcome(&self) -> Outcome {
         match &self.result {

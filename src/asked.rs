@@ -21,6 +21,8 @@ pub struct ModelConfig {
     pub name: String,
     /// How `vllm serve` would be told of it.
     pub serve_as: String,
+    /// Whether the catalog has it, under that name.
+    pub is_known: bool,
     /// The file.
     pub value: Value,
     /// What it was recognised as.
@@ -30,13 +32,17 @@ pub struct ModelConfig {
 impl ModelConfig {
     /// Of a model of the catalog.
     pub fn of_catalog(id: &str, value: Value) -> Self {
-        Self::new(short_model_name(id), id, value)
+        Self {
+            is_known: true,
+            ..Self::new(short_model_name(id), id, value)
+        }
     }
 
     fn new(name: &str, serve_as: &str, value: Value) -> Self {
         Self {
             name: name.to_owned(),
             serve_as: serve_as.to_owned(),
+            is_known: false,
             recognition: Recognition::of(&value),
             value,
         }
@@ -302,6 +308,70 @@ impl Asked {
             .iter()
             .find(|(other, _)| *other == flag)
             .map(|(_, text)| text.trim())
+    }
+
+    /// The question as a case, one line of JSON.
+    pub fn case(&self, gpu: &CatalogGpu, dtype: CacheDtype) -> String {
+        let json = kv_cases::value_json;
+        let mut case = String::from("{\"release\":");
+        case.push_str(&quoted(self.release.version()));
+        if self.config.is_known {
+            case.push_str(",\"model\":");
+            case.push_str(&json(&Value::String(self.config.serve_as.clone())));
+        } else {
+            case.push_str(",\"hf_config\":");
+            case.push_str(&json(&self.config.value));
+        }
+        case.push_str(",\"gpu\":");
+        case.push_str(&quoted(gpu.key));
+        case.push_str(",\"args\":{\"kv_cache_dtype\":");
+        case.push_str(&quoted(dtype.as_str()));
+        for (flag, text) in &self.flags {
+            if let Ok(Some(value)) = flag_value(*flag, text) {
+                for part in [",\"", flag.name(), "\":", &json(&value)] {
+                    case.push_str(part);
+                }
+            }
+        }
+        let drafter = self.drafting.as_ref();
+        if let Some(drafter) = drafter {
+            case.push_str(",\"speculative_config\":");
+            case.push_str(&drafter.json);
+        }
+        case.push('}');
+        if let Some(config) = drafter.and_then(|drafter| drafter.config.as_ref()) {
+            case.push_str(",\"draft_hf_config\":");
+            case.push_str(&json(&config.value));
+        }
+        let layout = self.kv_cache_layout.as_deref().map(str::to_owned);
+        let allow_long = self.allow_long.then(|| "1".to_owned());
+        let env = [
+            ("VLLM_KV_CACHE_LAYOUT", layout),
+            ("VLLM_ALLOW_LONG_MAX_MODEL_LEN", allow_long),
+        ];
+        let env = env
+            .into_iter()
+            .filter_map(|(name, value)| Some((name.to_owned(), Value::String(value?))));
+        case.push_str(",\"env\":");
+        case.push_str(&json(&Value::Object(env.collect())));
+        let given = match self.pool {
+            AskedPool::Given(bytes) => Some(bytes),
+            AskedPool::Estimated | AskedPool::Printed(_) => None,
+        };
+        for (key, bytes) in [
+            ("available_memory", given),
+            ("free_memory", self.free_bytes),
+        ] {
+            if let Some(bytes) = bytes {
+                for part in [",\"", key, "\":", &bytes.to_string()] {
+                    case.push_str(part);
+                }
+            }
+        }
+        case.push_str(",\"usage\":");
+        case.push_str(&quoted(self.usage.as_str()));
+        case.push('}');
+        case
     }
 
     /// The command that this question is about.

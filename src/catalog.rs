@@ -42,15 +42,7 @@ impl Catalog {
     /// # Errors
     /// Why it is not there.
     pub async fn load() -> Result<Self, String> {
-        let no_answer = |_: JsValue| "the network did not answer".to_owned();
-        let window = leptos::prelude::window();
-        let response = JsFuture::from(window.fetch_with_str(ADDRESS)).await;
-        let response: Response = response.map_err(no_answer)?.unchecked_into();
-        if !response.ok() {
-            return Err(format!("the server answered {}", response.status()));
-        }
-        let text = JsFuture::from(response.text().map_err(no_answer)?).await;
-        let text = text.map_err(no_answer)?.as_string().unwrap_or_default();
+        let text = fetch_text(ADDRESS).await?;
         Self::parse(&text).ok_or_else(|| "the file is not what this page expects".to_owned())
     }
 
@@ -92,6 +84,22 @@ impl Catalog {
         found.append(&mut by_owner);
         found
     }
+}
+
+/// The text of a file beside the page.
+///
+/// # Errors
+/// Why it is not there.
+pub async fn fetch_text(address: &str) -> Result<String, String> {
+    let no_answer = |_: JsValue| "the network did not answer".to_owned();
+    let window = leptos::prelude::window();
+    let response = JsFuture::from(window.fetch_with_str(address)).await;
+    let response: Response = response.map_err(no_answer)?.unchecked_into();
+    if !response.ok() {
+        return Err(format!("the server answered {}", response.status()));
+    }
+    let text = JsFuture::from(response.text().map_err(no_answer)?).await;
+    Ok(text.map_err(no_answer)?.as_string().unwrap_or_default())
 }
 
 /// Whether the catalog is here.

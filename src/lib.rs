@@ -11,6 +11,8 @@ pub mod input;
 pub mod markup;
 pub mod page;
 pub mod pool;
+pub mod record;
+pub mod report;
 pub mod scale;
 pub mod state;
 pub mod text;
@@ -33,6 +35,7 @@ pub fn App() -> impl IntoView {
     provide_context(state);
     state.mirror_in_address();
     state.load_catalog();
+    state.load_record();
     ui::listen(state);
     let results = state.shown(|page| {
         match (&page.answers, page.is_stale) {

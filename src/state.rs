@@ -14,6 +14,7 @@ use crate::catalog::{Catalog, Shelf};
 use crate::file;
 use crate::input::{Field, Input, ModelChoice};
 use crate::page::Page;
+use crate::record::Record;
 use crate::ui::Search;
 
 /// Browsers refuse an address that changes many times a second, as it would while a slider moves.
@@ -26,6 +27,8 @@ pub struct State {
     pub input: RwSignal<Input>,
     /// The catalog of models, once it is here.
     pub shelf: RwSignal<Shelf>,
+    /// What vLLM's own answers cover, once it is here.
+    pub record: RwSignal<Option<Arc<Record>>>,
     /// What follows from both.
     pub page: Memo<Page>,
     /// What the address held and the page did not understand.
@@ -46,6 +49,7 @@ impl State {
         Self {
             input,
             shelf,
+            record: RwSignal::new(None),
             page: Memo::new(move |last: Option<&Page>| {
                 shelf.with(|shelf| input.with(|input| Page::new(input, shelf, last)))
             }),
@@ -63,6 +67,15 @@ impl State {
             match Catalog::load().await {
                 Ok(catalog) => self.receive(catalog),
                 Err(why) => self.shelf.set(Shelf::Missing(why)),
+            }
+        });
+    }
+
+    /// Loads what vLLM's own answers cover, which no answer waits for.
+    pub fn load_record(self) {
+        spawn_local(async move {
+            if let Some(record) = Record::load().await {
+                self.record.set(Some(Arc::new(record)));
             }
         });
     }

@@ -19,13 +19,24 @@ use super::suggestions::suggestions;
 use super::why::why;
 use crate::answer::Answer;
 use crate::markup::Markup;
+use crate::record::Record;
+use crate::report::report;
 use crate::state::state;
 use crate::text;
 
 /// The whole answer for the chosen cell.
 #[component]
 pub fn Detail() -> impl IntoView {
-    let html = state().shown(|page| page.answer().map(|whole| answer(whole)).unwrap_or_default());
+    let state = state();
+    let html = Signal::derive(move || {
+        let record = state.record.get();
+        state.page.with(|page| {
+            let whole = page.answer();
+            whole
+                .map(|whole| answer(whole, record.as_deref()))
+                .unwrap_or_default()
+        })
+    });
     view! {
         <section
             id=ANSWER_ID
@@ -37,9 +48,10 @@ pub fn Detail() -> impl IntoView {
     }
 }
 
-fn answer(answer: &Answer) -> String {
+fn answer(answer: &Answer, record: Option<&Record>) -> String {
     let mut html = Markup::new();
     head(&mut html, answer);
+    standing(&mut html, answer, record);
     match &answer.result {
         Ok(resolution) => resolved(&mut html, answer, resolution),
         Err(error) => {
@@ -54,7 +66,26 @@ fn answer(answer: &Answer) -> String {
     );
     releases(&mut html, answer);
     why(&mut html, answer);
+    html.add(
+        "<details class=\"report\"><summary>Report a wrong answer</summary><p class=\"hint\">Copy this, add what vLLM \
+         printed, and send it to whoever keeps this explorer. Nothing is sent from here.</p><div class=\"with-copy\"><pre \
+         tabindex=\"0\">{}</pre><button type=\"button\" data-copy=\"\">Copy</button></div></details>",
+        &[&report(answer)],
+    );
     html.into_string()
+}
+
+/// On what the answer stands. Its place is kept while the record is not here.
+fn standing(html: &mut Markup, answer: &Answer, record: Option<&Record>) {
+    html.add("<p class=\"standing\">", &[]);
+    if let Some(record) = record {
+        let (word, why) = record.standing(answer);
+        html.add(
+            "<b class=\"{}\">{}</b> {}. <a href=\"accuracy.html\">What the answers stand on</a>",
+            &[word, word, &why],
+        );
+    }
+    html.add("</p>", &[]);
 }
 
 fn head(html: &mut Markup, answer: &Answer) {

@@ -55,7 +55,12 @@ pub fn result_json(id: &Value, result: &Result<Resolution, StartupError>) -> Str
     json.unwrap_or_else(|_| result_json(&Value::Null, result))
 }
 
-/// The same, to be indented or picked apart.
+/// A value as it is written in a case.
+pub fn value_json(value: &Value) -> String {
+    serde_json::to_string(value).unwrap_or_default()
+}
+
+/// A result, to be indented or picked apart.
 pub fn result_value(id: &Value, result: &Result<Resolution, StartupError>) -> serde_json::Value {
     serde_json::from_str(&result_json(id, result)).unwrap_or_default()
 }
