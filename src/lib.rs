@@ -7,6 +7,7 @@ pub mod asked;
 pub mod catalog;
 pub mod chart;
 mod file;
+pub mod grid;
 pub mod input;
 pub mod markup;
 pub mod page;
@@ -15,6 +16,7 @@ pub mod scale;
 pub mod state;
 pub mod text;
 mod ui;
+pub mod view;
 
 use leptos::prelude::*;
 

@@ -12,6 +12,7 @@ use web_sys::{Element, HtmlElement, MouseEvent};
 use super::suggestions::CHANGE;
 use super::{model_search, releases};
 use crate::state::State;
+use crate::view::Toggle;
 
 /// On a cell: `row-column`.
 pub const CELL: &str = "data-cell";
@@ -25,6 +26,8 @@ pub const APPLY: &str = "data-apply";
 pub const OWN: &str = "data-own";
 /// On a button: loads the catalog once more.
 pub const RETRY: &str = "data-retry";
+/// On a button: the place of what it turns on and off.
+pub const TOGGLE: &str = "data-toggle";
 /// On a button: copies the text beside it.
 pub const COPY: &str = "data-copy";
 
@@ -32,7 +35,7 @@ pub const COPY: &str = "data-copy";
 pub const ANSWER_ID: &str = "answer";
 
 /// How long "Copied" stays.
-const COPIED_FOR: Duration = Duration::from_millis(1600);
+const AFTER_A_MOMENT: Duration = Duration::from_millis(1600);
 
 /// Does what the clicked element says.
 pub fn on_click(state: State, event: &MouseEvent) {
@@ -47,6 +50,10 @@ pub fn on_click(state: State, event: &MouseEvent) {
         let numbers = position.and_then(|(row, column)| row.parse().ok().zip(column.parse().ok()));
         if let Some(position) = numbers {
             choose(state, position);
+        }
+    } else if let Some((_, index)) = above(&target, TOGGLE) {
+        if let Some(toggle) = Toggle::of_index(&index) {
+            state.change(|input| input.view.flip(toggle));
         }
     } else if let Some((_, version)) = above(&target, RELEASE) {
         if let Ok(release) = version.parse() {
@@ -125,7 +132,7 @@ pub fn copy(button: &Element, text: &str) {
     let button = button.clone();
     set_timeout(
         move || button.set_text_content(label.as_deref()),
-        COPIED_FOR,
+        AFTER_A_MOMENT,
     );
 }
 

@@ -26,6 +26,7 @@ mod refusal;
 mod releases;
 mod slots;
 mod suggestions;
+mod tools;
 mod verdict;
 mod why;
 
