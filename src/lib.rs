@@ -6,6 +6,7 @@ pub mod answers;
 pub mod asked;
 pub mod catalog;
 pub mod chart;
+pub mod export;
 mod file;
 pub mod grid;
 pub mod input;

@@ -42,6 +42,16 @@ impl View {
         *self != unfiltered
     }
 
+    /// The same GPUs and dtypes with nothing folded or merged.
+    #[must_use]
+    pub fn unfolded(&self) -> Self {
+        Self {
+            row_per_gpu: true,
+            folded: Archs::default(),
+            ..*self
+        }
+    }
+
     /// Whether it is on.
     pub fn is_on(&self, toggle: Toggle) -> bool {
         match toggle {

@@ -9,6 +9,7 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlElement, MouseEvent};
 
+use super::export::{EXPORT, export};
 use super::suggestions::CHANGE;
 use super::{model_search, releases};
 use crate::state::State;
@@ -34,8 +35,8 @@ pub const COPY: &str = "data-copy";
 /// The id of the answer, where the focus goes when what was focused goes away.
 pub const ANSWER_ID: &str = "answer";
 
-/// How long "Copied" stays.
-const AFTER_A_MOMENT: Duration = Duration::from_millis(1600);
+/// How long "Copied" stays, and what a browser may still be busy with.
+pub const AFTER_A_MOMENT: Duration = Duration::from_millis(1600);
 
 /// Does what the clicked element says.
 pub fn on_click(state: State, event: &MouseEvent) {
@@ -55,6 +56,8 @@ pub fn on_click(state: State, event: &MouseEvent) {
         if let Some(toggle) = Toggle::of_index(&index) {
             state.change(|input| input.view.flip(toggle));
         }
+    } else if let Some((button, index)) = above(&target, EXPORT) {
+        export(state, &button, &index);
     } else if let Some((_, version)) = above(&target, RELEASE) {
         if let Ok(release) = version.parse() {
             state.change(|input| input.release = release);

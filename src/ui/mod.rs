@@ -10,6 +10,7 @@ mod detail;
 mod drafting;
 mod drop;
 mod events;
+mod export;
 mod field;
 mod figures;
 mod frame;

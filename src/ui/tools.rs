@@ -6,6 +6,7 @@ use kv_resolver::catalog::GPUS;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlSelectElement};
 
+use super::export;
 use crate::grid::Grid;
 use crate::markup::Markup;
 use crate::state::State;
@@ -40,7 +41,8 @@ pub fn tools() -> String {
     html.add("</div>", &[]);
     let sizes = Memory::ALL.map(|memory| (memory.to_string(), memory.label()));
     select(&mut html, MEMORY_ID, "Memory", &sizes);
-    html.add("<p role=\"status\"></p></div>", &[]);
+    html.add("<p role=\"status\"></p><div class=\"export\">", &[]);
+    html.append(&export::menu()).add("</div></div>", &[]);
     html.into_string()
 }
 
