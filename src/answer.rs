@@ -2,11 +2,10 @@
 
 use std::sync::Arc;
 
-use kv_cases::PrintedPool;
 use kv_resolver::catalog::{CatalogGpu, GPUS};
 use kv_resolver::changes::{Changes, changes};
 use kv_resolver::diff::{Standing, across};
-use kv_resolver::memory::{self, Interval, Planned, PrintedCheck, check_printed, pool_of_tokens};
+use kv_resolver::memory::{self, Planned, PrintedCheck, PrintedPool};
 use kv_resolver::speculation::{Drafter, drafter};
 use kv_resolver::{CacheDtype, Outcome, Refusal, Request, Resolution, StartupError};
 
@@ -42,36 +41,38 @@ pub struct Memory {
     pub planned: Planned,
     /// What to change.
     pub changes: Changes,
-    /// Tokens that a log prints, held against it.
+    /// What a log prints, if one does.
+    pub printed: PrintedPool,
+    /// Its tokens, held against its GiB.
     pub check: Option<PrintedCheck>,
+    /// Whether several engines each have such a pool (data parallelism).
+    pub is_replicated: bool,
 }
 
 impl Memory {
     fn new(request: &Request, base: Resolution, pool: AskedPool) -> Result<Self, Box<Refusal>> {
-        let (interval, tokens) = match pool {
-            AskedPool::Printed(printed) => (printed_interval(request, printed)?, printed.tokens),
-            AskedPool::Estimated | AskedPool::Given(_) => (None, None),
+        let printed = match pool {
+            AskedPool::Printed(printed) => printed,
+            AskedPool::Estimated | AskedPool::Given(_) => PrintedPool::default(),
         };
+        let interval = printed.pool(request)?;
         let planned = memory::plan_on(request, &base, interval)?;
-        let check = tokens.and_then(|tokens| check_printed(request, planned.pool, tokens).ok());
         Ok(Self {
             changes: changes(request, &base, &planned, &GPUS),
+            check: printed.check(request, planned.pool, interval.is_some()),
+            is_replicated: request.args.data_parallel_size.is_some_and(|size| size > 1),
+            printed,
             planned,
             base,
-            check,
         })
     }
-}
 
-/// The pools that a log may mean: those of its GiB, or else those of its tokens.
-fn printed_interval(
-    request: &Request,
-    printed: PrintedPool,
-) -> Result<Option<Interval>, Box<Refusal>> {
-    match (printed.available, printed.tokens) {
-        (Some(pool), _) => Ok(Some(pool)),
-        (None, Some(tokens)) => pool_of_tokens(request, tokens),
-        (None, None) => Ok(None),
+    /// Tokens of the longest request that is taken, at the likeliest pool.
+    pub fn length(&self) -> u64 {
+        match &self.planned.likely().fit {
+            Ok(fit) => fit.max_model_len,
+            Err(_) => self.base.max_model_len,
+        }
     }
 }
 

@@ -3,9 +3,11 @@
 use kv_resolver::catalog::{CatalogGpu, GPUS};
 use kv_resolver::diff::{Diff, diff, dtypes};
 use kv_resolver::matrix::{budgets, classes};
-use kv_resolver::memory::{self, Planned};
+use kv_resolver::memory::{self, Planned, Source};
 use kv_resolver::resolution::BytesPerToken;
-use kv_resolver::{CacheDtype, Gpu, Outcome, Refusal, Release, Request, Resolution, Stage};
+use kv_resolver::{
+    CacheDtype, Gpu, Outcome, Refusal, Release, Request, Resolution, Stage, resolve_quietly,
+};
 
 use crate::asked::Asked;
 use crate::pool::AskedPool;
@@ -96,7 +98,7 @@ impl Cell {
             marginal: resolution.marginal_bytes_per_token,
             fits: at(1).ok().map(|fit| Fits {
                 requests: fit.requests.shown(),
-                is_estimate: !planned.pool.is_exact(),
+                is_estimate: planned.source == Source::Estimated,
             }),
         }
     }
@@ -122,18 +124,7 @@ impl Matrix {
     pub fn new(asked: &Asked) -> Self {
         let base = asked.request(&GPUS[0], CacheDtype::Auto);
         let gpus: Vec<Gpu> = GPUS.iter().map(CatalogGpu::gpu).collect();
-        let rows = if base.available_memory.is_some() {
-            let classes = classes(&base, &gpus, &CacheDtype::ALL);
-            let rows: Vec<Vec<Cell>> = classes
-                .rows
-                .iter()
-                .map(|row| row.iter().map(Cell::new).collect())
-                .collect();
-            let of_gpus = classes.row_of_gpu.iter();
-            of_gpus.map(|row| rows[*row].clone()).collect()
-        } else {
-            planned_rows(asked, &base, &gpus)
-        };
+        let rows = rows(asked, &base, &gpus);
         Self {
             rows,
             pool_exceeds: GPUS.iter().map(|gpu| asked.pool_exceeds(gpu)).collect(),
@@ -164,30 +155,45 @@ impl Matrix {
     }
 }
 
-/// Every GPU's cells where the pool follows from the GPU, or from a log.
-fn planned_rows(asked: &Asked, base: &Request, gpus: &[Gpu]) -> Vec<Vec<Cell>> {
+/// Every GPU's cells: of the answers without a pool, what the pool makes of each.
+fn rows(asked: &Asked, base: &Request, gpus: &[Gpu]) -> Vec<Vec<Cell>> {
     let open = memory::without_pool(base);
     let classes = classes(&open, gpus, &CacheDtype::ALL);
     let budgets = budgets(&open, gpus, &CacheDtype::ALL, &classes);
-    let printed = match asked.pool {
-        AskedPool::Printed(printed) => printed.available,
-        AskedPool::Estimated | AskedPool::Given(_) => None,
+    let (printed, knows_pool) = match asked.pool {
+        // tokens lead to another pool on another GPU: which, is looked into for one cell alone
+        AskedPool::Printed(printed) => (printed.available, printed.available.is_some()),
+        AskedPool::Estimated | AskedPool::Given(_) => (None, true),
     };
     let rows = gpus.iter().zip(&classes.row_of_gpu);
     rows.map(|(gpu, row)| {
         let not_free = memory::not_free(base, gpu);
         let cells = classes.rows[*row].iter().zip(&budgets[*row]);
         cells
-            .map(|(answer, budget)| match (answer, budget) {
-                (Ok(_), _) if not_free.is_some() => Cell::stopped(not_free.as_deref()),
-                (Ok(resolution), Some(budget)) => {
-                    let budget = budget.clone().map(|budget| budget.on(gpu));
-                    match memory::plan_with(base, resolution, budget, printed) {
-                        Ok(planned) => Cell::planned(resolution, &planned),
-                        Err(_) => Cell::new(answer),
+            .zip(CacheDtype::ALL)
+            .map(|((answer, budget), dtype)| {
+                let not_free = not_free.as_deref().filter(|_| {
+                    let refusal = answer.as_ref().err();
+                    refusal.is_none_or(|refusal| memory::comes_after_free(refusal))
+                });
+                match (answer, budget) {
+                    (Ok(_) | Err(_), _) if not_free.is_some() => Cell::stopped(not_free),
+                    (Ok(resolution), Some(budget)) if knows_pool => {
+                        let budget = budget.clone().map(|budget| budget.on(gpu));
+                        match memory::plan_with(base, resolution, budget, printed) {
+                            Ok(planned) => Cell::planned(resolution, &planned),
+                            Err(_) => Cell::new(answer),
+                        }
                     }
+                    // with a pool, something else may stop it first
+                    (Err(_), _) if base.available_memory.is_some() => {
+                        let mut sized = base.clone();
+                        sized.gpu = gpu.clone();
+                        sized.args.kv_cache_dtype = Some(dtype.as_str().to_owned());
+                        Cell::new(&resolve_quietly(&sized))
+                    }
+                    (Ok(_) | Err(_), _) => Cell::new(answer),
                 }
-                _ => Cell::new(answer),
             })
             .collect()
     })

@@ -92,7 +92,8 @@ impl Value {
 /// What was asked.
 fn question(asked: &Asked) -> [Named; 5] {
     let pool = match asked.pool {
-        AskedPool::Estimated => "estimated".to_owned(),
+        // then each cell says whether it is by an estimate
+        AskedPool::Estimated => "not given".to_owned(),
         AskedPool::Given(bytes) => text::gib(bytes),
         AskedPool::Printed(_) => "of vLLM's log".to_owned(),
     };

@@ -1,6 +1,7 @@
 //! The pool as it is asked for: estimated, given, or as vLLM's log prints it.
 
-use kv_cases::{PrintedPool, printed_pool};
+use kv_cases::printed_pool;
+use kv_resolver::memory::PrintedPool;
 
 /// More than any GPU will have.
 const MOST_POOL_BYTES: u64 = 1_000_000 << 30;

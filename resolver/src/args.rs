@@ -242,10 +242,20 @@ impl EngineArgs {
 
     /// The drafter that is named, by path or by repository.
     pub fn draft_model(&self) -> Option<&str> {
+        self.drafting("model")
+    }
+
+    /// How tokens are drafted, as it is spelled.
+    pub fn draft_method(&self) -> Option<&str> {
+        self.drafting("method")
+    }
+
+    /// A text of `speculative_config`, or of its short flag.
+    fn drafting(&self, key: &str) -> Option<&str> {
         let config = self.speculative_config.as_ref();
-        let short = self.spec_flags.iter().find(|(name, _)| *name == "model");
+        let short = self.spec_flags.iter().find(|(name, _)| *name == key);
         config
-            .and_then(|config| config.get_set("model"))
+            .and_then(|config| config.get_set(key))
             .or(short.map(|(_, value)| value))
             .and_then(Value::as_str)
     }

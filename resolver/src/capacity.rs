@@ -90,6 +90,12 @@ impl Resolution {
         })
     }
 
+    /// Whether `max_model_len` is shortened to what fits.
+    #[must_use]
+    pub const fn is_auto_fit(&self) -> bool {
+        self.sizing.auto_fit
+    }
+
     /// Tokens of the longest request that a pool of so many bytes could hold, up to
     /// [`MOST_TOKENS`]; 0 if none.
     ///

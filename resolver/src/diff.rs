@@ -6,6 +6,7 @@ use crate::dtype::CacheDtype;
 use crate::error::{Outcome, Refusal, Stage};
 use crate::gpu::{Gpu, GpuClass};
 use crate::matrix;
+use crate::memory::{Planned, comes_after_free, not_free, plan_on};
 use crate::release::Release;
 use crate::request::Request;
 use crate::resolution::Resolution;
@@ -232,21 +233,23 @@ pub struct Standing {
     pub fields: Vec<FieldChange>,
 }
 
-/// The same question in every release, oldest first.
+/// The same question in every release, oldest first. Without a pool, whether it fits is
+/// by the likeliest one.
 #[must_use]
 pub fn across(request: &Request) -> Vec<Standing> {
     let here = resolve_quietly(request);
     Release::ALL
         .into_iter()
         .map(|release| {
-            let there = resolve_quietly(&Request {
+            let asked = Request {
                 release,
                 ..request.clone()
-            });
+            };
+            let there = resolve_quietly(&asked);
             let fields = fields(&here, &there);
             Standing {
                 release,
-                outcome: outcome(&there),
+                outcome: memory_outcome(&asked, &there),
                 differs: (!fields.is_empty()).then(|| weight(&here, &there)),
                 fields,
             }
@@ -255,6 +258,24 @@ pub fn across(request: &Request) -> Vec<Standing> {
 }
 
 type Cell = Result<Resolution, Box<Refusal>>;
+
+/// The outcome with what a start-up leaves, as far as that is estimated.
+fn memory_outcome(request: &Request, cell: &Cell) -> Outcome {
+    if cell
+        .as_ref()
+        .err()
+        .is_none_or(|refusal| comes_after_free(refusal))
+        && let Some(refusal) = not_free(request, &request.gpu)
+    {
+        return refusal.outcome();
+    }
+    let planned = cell
+        .as_ref()
+        .ok()
+        .and_then(|resolution| plan_on(request, resolution, None).ok());
+    let refusal = planned.as_ref().and_then(Planned::refusal);
+    refusal.map_or_else(|| outcome(cell), Refusal::outcome)
+}
 
 fn outcome(cell: &Cell) -> Outcome {
     match cell {

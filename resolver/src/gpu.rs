@@ -111,7 +111,7 @@ pub enum MemoryTier {
 const HUGE_BYTES: u64 = 160 * GIB;
 const LARGE_BYTES: u64 = 70 * GIB;
 /// DGX Spark's chip: much memory, little compute.
-const GB10: ComputeCapability = ComputeCapability::new(12, 1);
+pub(crate) const GB10: ComputeCapability = ComputeCapability::new(12, 1);
 
 impl MemoryTier {
     /// Mirrors `vllm/engine/arg_utils.py` `EngineArgs.get_batch_defaults`.

@@ -32,6 +32,7 @@ pub mod resolution;
 mod resolve;
 pub mod spec;
 pub mod speculation;
+pub mod standing;
 pub mod trace;
 pub mod units;
 pub mod value;

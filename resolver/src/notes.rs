@@ -210,6 +210,7 @@ pub(crate) fn on_any(
             ),
         ));
     }
+    weights(request, resolution, notes);
     if config.num_gpu_blocks_override.is_some() {
         notes.push(Note::new(
             "blocks-override",
@@ -429,4 +430,21 @@ fn bare_assertion(stage: Stage, release: Release) -> String {
         }
     }
     .to_owned()
+}
+
+/// That the weights alone are more than the GPU has.
+fn weights(request: &Request, resolution: &Resolution, notes: &mut Vec<Note>) {
+    let weights = resolution.weights.parameter_bytes.unwrap_or(0);
+    let total = request.gpu.total_memory_bytes;
+    if weights > total && total > 0 {
+        notes.push(Note::new(
+            "weights-exceed-gpu",
+            format!(
+                "The weights take {} of each GPU, which has {}: vLLM runs out of memory while it loads them, before \
+                 it comes to the KV cache.",
+                human_bytes(weights),
+                human_bytes(total)
+            ),
+        ));
+    }
 }

@@ -90,14 +90,7 @@ fn estimate(page: &Page) -> String {
     let budget = memory.and_then(|memory| memory.planned.budget.as_ref().ok());
     budget.map_or_else(
         || "not estimated".to_owned(),
-        |budget| {
-            let [low, _, high] = budget.pool.pools();
-            format!(
-                "{} to {}, estimated",
-                text::gib_short(low),
-                text::gib_short(high)
-            )
-        },
+        |budget| ["≈ ", &text::gib_short(budget.pool.pools()[1])].concat(),
     )
 }
 

@@ -113,7 +113,7 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
 fn from_the_gpu(html: &mut Markup, answer: &Answer) {
     memory(html, answer);
     if let Some(memory) = answer.planned() {
-        suggestions(html, &memory.changes, memory.base.max_model_len);
+        suggestions(html, &memory.changes, memory.length());
     }
 }
 

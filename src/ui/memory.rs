@@ -1,6 +1,5 @@
 //! From the GPU to the pool, and what it holds.
 
-use kv_resolver::Resolution;
 use kv_resolver::capacity::{Fit, MOST_TOKENS};
 use kv_resolver::memory::{Budget, Interval, Planned, Source};
 use kv_resolver::units::format_gib;
@@ -24,7 +23,7 @@ pub fn memory(html: &mut Markup, answer: &Answer) {
         Some(Ok(memory)) => {
             html.add(
                 "<section class=\"memory\" aria-labelledby=\"memory-title\"><h3 id=\"memory-title\">{}</h3>",
-                &[title(memory.planned.source)],
+                &[title(memory)],
             );
             pool(html, &memory.planned);
             check(html, memory);
@@ -34,10 +33,13 @@ pub fn memory(html: &mut Markup, answer: &Answer) {
     }
 }
 
-const fn title(source: Source) -> &'static str {
-    match source {
+const fn title(memory: &Memory) -> &'static str {
+    match memory.planned.source {
         Source::Given => "The pool on each GPU, as you gave it",
         Source::Pinned => "The pool on each GPU, as kv_cache_memory_bytes pins it",
+        Source::Printed if memory.printed.available.is_none() => {
+            "The pool on each GPU that comes to your log’s tokens"
+        }
         Source::Printed => "The pool on each GPU, as vLLM’s log says",
         Source::Estimated => "From the GPU to the pool: an estimate",
     }
@@ -133,10 +135,17 @@ fn estimate(html: &mut Markup, budget: &Budget) {
     }
     html.add(
         "<dt>the totals</dt><dd>NVML reports {}, by which vLLM chooses its defaults; torch a little less, of which it \
-         takes its share.</dd></dl><p>Only a start-up measures these. Weights are exact; nothing is claimed of how \
+         takes its share{}.</dd></dl><p>Only a start-up measures these. Weights are exact; nothing is claimed of how \
          often the others are right: too few public logs name all that they depend on. Your own log’s line replaces \
          the estimate: paste it as the pool.</p></details>",
-        &[&text::bytes(budget.nvml_total_bytes)],
+        &[
+            &text::bytes(budget.nvml_total_bytes),
+            if budget.is_unified {
+                "; here both share one memory with the host, and what is free of it varies by gigabytes between boots"
+            } else {
+                ""
+            },
+        ],
     );
 }
 
@@ -180,6 +189,17 @@ fn bar(html: &mut Markup, budget: &Budget) {
 
 /// What a log says, against the answer.
 fn check(html: &mut Markup, memory: &Memory) {
+    let fitted = memory.length();
+    if let Some(printed) = memory
+        .printed
+        .max_model_len
+        .filter(|printed| *printed != fitted)
+    {
+        html.add(
+            "<p class=\"ours\"><b>Another length:</b> the log is of max_model_len {}, this question of {}.</p>",
+            &[&text::number(printed), &text::number(fitted)],
+        );
+    }
     let Some(check) = memory.check else { return };
     html.add(
         "<p class=\"{}\"><b>{}</b> The pool comes to {} to {} tokens in vLLM’s line; yours says {}. {}</p>",
@@ -209,28 +229,51 @@ fn holds(html: &mut Markup, memory: &Memory) {
         ends(html, name, "", [&shown[0], &shown[1], &shown[2]]);
     };
     let base = &memory.base;
-    if planned.stops.is_some() || planned.ends[2].fit.is_err() {
+    if planned.stops.is_some() {
         return;
     }
-    html.add("<h4>What it holds</h4>", &[]);
+    html.add(
+        "<h4>What it holds{}</h4>",
+        &[if memory.is_replicated {
+            ", on each replica"
+        } else {
+            ""
+        }],
+    );
     html.add(HEAD, &[]);
     let name = |length: u64| ["requests of ", &text::tokens(length)].concat();
-    row(html, &name(base.max_model_len), &|fit| {
-        fit.requests.shown() + "×"
-    });
-    for length in lengths(base.max_model_len) {
+    if base.is_auto_fit() {
+        row(html, "max_model_len, as it is fitted", &|fit| {
+            text::number(fit.max_model_len)
+        });
+        row(html, "requests of that length", &|fit| {
+            fit.requests.shown() + "×"
+        });
+    } else {
+        row(html, &name(base.max_model_len), &|fit| {
+            fit.requests.shown() + "×"
+        });
+    }
+    for length in lengths(memory.length()) {
         row(html, &name(length), &|fit| {
             let requests = base.requests_of(fit.requests.num_blocks, length);
             requests.map_or_else(|_| "—".to_owned(), |requests| requests.shown() + "×")
         });
     }
-    row(html, "longest request, tokens", &|fit| {
-        if fit.longest_request >= MOST_TOKENS {
-            "any".to_owned()
-        } else {
-            text::number(fit.longest_request)
+    let longest = [0, 1, 2].map(|end: usize| {
+        let tokens = base.longest_request(planned.ends[end].pool_bytes);
+        match tokens {
+            Ok(MOST_TOKENS) => "any".to_owned(),
+            Ok(tokens) => text::number(tokens),
+            Err(_) => "—".to_owned(),
         }
     });
+    ends(
+        html,
+        "longest request, tokens",
+        "",
+        [&longest[0], &longest[1], &longest[2]],
+    );
     row(html, "blocks", &|fit| text::number(fit.requests.num_blocks));
     html.add(
         "</tbody></table></div><p class=\"hint\">By what vLLM reserves for each request; more than max_num_seqs, {}, \
@@ -238,7 +281,6 @@ fn holds(html: &mut Markup, memory: &Memory) {
          short ones.</p>",
         &[&text::number(base.max_num_seqs)],
     );
-    shares(html, base);
 }
 
 /// Lengths to tell of beside the longest: each eight times the one before.
@@ -247,40 +289,4 @@ fn lengths(most: u64) -> impl Iterator<Item = u64> {
         .map(|step: u32| 1024_u64 << (3 * step))
         .take(6)
         .take_while(move |length| *length < most)
-}
-
-/// Who holds a request's memory.
-fn shares(html: &mut Markup, base: &Resolution) {
-    let Ok(shares) = base.shares(base.max_model_len) else {
-        return;
-    };
-    if shares.len() < 2 {
-        return;
-    }
-    let names = base.group_names();
-    let total: u64 = shares.iter().map(|share| share.total_bytes).sum();
-    html.add(
-        "<h4>Who holds a request of {}</h4><div class=\"scroll\" tabindex=\"0\"><table class=\"ends\"><thead><tr><td></td>\
-         <th scope=\"col\">share</th><th scope=\"col\">kept</th><th scope=\"col\">in flight</th><th \
-         scope=\"col\">padding</th></tr></thead><tbody>",
-        &[&text::tokens(base.max_model_len)],
-    );
-    for share in shares {
-        let percent = u128::from(share.total_bytes) * 100 / u128::from(total.max(1));
-        html.add(
-            "<tr><th scope=\"row\">{}</th><td class=\"likely\">{} %</td><td>{}</td><td>{}</td><td>{}</td></tr>",
-            &[
-                &names[share.group],
-                &percent.to_string(),
-                &text::bytes(share.content_bytes),
-                &text::bytes(share.in_flight_bytes),
-                &text::bytes(share.padding_bytes),
-            ],
-        );
-    }
-    html.add(
-        "</tbody></table></div><p class=\"hint\">In flight is held back for tokens that are scheduled and not yet \
-         settled; padding is what a block has beyond the group’s own pages.</p>",
-        &[],
-    );
 }

@@ -8,7 +8,7 @@ mod result;
 
 pub use case::{CaseError, MOST_CONFIG_BYTES, parse_case, parse_config};
 pub use plan::plan_value;
-pub use pool::{PrintedPool, printed_pool};
+pub use pool::printed_pool;
 pub use result::{result_json, result_value};
 
 use kv_resolver::{Outcome, Refusal, Resolution, StartupError, Value, resolve};

@@ -1,57 +1,85 @@
-//! A pool as people have it: a figure, or lines of vLLM's own log.
+//! A pool as people have it: lines of vLLM's own log.
 
-use kv_resolver::memory::{Interval, printed_gib};
-
-/// What a log says of the pool.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct PrintedPool {
-    /// "Available KV cache memory", of several workers the least: it decides.
-    pub available: Option<Interval>,
-    /// "GPU KV cache size", in tokens.
-    pub tokens: Option<u64>,
-    /// "Maximum concurrency for … tokens per request": those tokens.
-    pub max_model_len: Option<u64>,
-}
+use kv_resolver::memory::{Interval, PrintedPool, printed_gib};
 
 const AVAILABLE: &str = "Available KV cache memory:";
-const SIZE: &str = "GPU KV cache size:";
+/// In errors, and in what auto-fit says: the GiB follow the bracket.
+const IN_BRACKETS: &str = "vailable KV cache memory (";
+const SIZE: &str = "KV cache size:";
 const CONCURRENCY: &str = "Maximum concurrency for";
 
-/// Reads lines of a log; `None` if none of them is about the pool.
+/// Reads lines of a log; `None` if none of them is about the pool. Of several start-ups in
+/// it, the last counts.
 #[must_use]
 pub fn printed_pool(text: &str) -> Option<PrintedPool> {
     let text = without_escapes(text);
-    let mut found = PrintedPool::default();
-    for (at, _) in text.match_indices(AVAILABLE) {
-        let gib = leading_number(&text[at + AVAILABLE.len()..]).and_then(hundredths);
-        let pool = gib.map(printed_gib);
-        found.available = match (found.available, pool) {
-            (Some(least), Some(pool)) if least.low <= pool.low => Some(least),
-            (least, None) => least,
-            (_, pool) => pool,
-        };
-    }
-    let count = |after: &str| {
-        let (_, rest) = text.rsplit_once(after)?;
-        leading_number(rest)?.replace(',', "").parse().ok()
+    let (before, after) = match text.rfind(SIZE) {
+        Some(at) => text.split_at(at),
+        None => (text.as_str(), ""),
     };
-    found.tokens = count(SIZE);
-    found.max_model_len = count(CONCURRENCY);
+    let later = least(after);
+    if later.is_some() {
+        // another start-up began, and has not come so far
+        return Some(PrintedPool {
+            available: later,
+            ..PrintedPool::default()
+        });
+    }
+    // of the start-up that these tokens are of: what follows the tokens of one before
+    let of_start = before.rfind(SIZE).map_or(before, |at| &before[at..]);
+    let (mut available, mut tokens) = (least(of_start), count(after, SIZE));
+    if available.is_none() && least(before).is_some() {
+        // several engines at once: whose tokens these are is not told
+        (available, tokens) = (least(before), None);
+    }
+    let found = PrintedPool {
+        available,
+        tokens,
+        max_model_len: count(after, CONCURRENCY),
+    };
     (found.available.is_some() || found.tokens.is_some()).then_some(found)
 }
 
-/// The digits that a text begins with, with what parts them.
-fn leading_number(text: &str) -> Option<&str> {
-    let text = text.trim_start();
-    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | '.' | '-')));
-    let number = text[..end.unwrap_or(text.len())].trim_end_matches([',', '.']);
-    (!number.is_empty()).then_some(number)
+/// The least of what workers say is available.
+fn least(text: &str) -> Option<Interval> {
+    let places = [AVAILABLE, IN_BRACKETS].into_iter().flat_map(|words| {
+        text.match_indices(words)
+            .filter_map(move |(at, _)| gib(&text[at + words.len()..]))
+    });
+    places.map(printed_gib).min_by_key(|pool| pool.low)
 }
 
-/// `47.4` as 4,740; what is less than nothing is nothing.
-fn hundredths(number: &str) -> Option<u64> {
+/// `47.4 GiB` as 4,740.
+fn gib(text: &str) -> Option<i64> {
+    let (number, rest) = leading_number(text)?;
+    // cut off, or in another unit, it is another figure
+    if !rest.trim_start_matches(' ').starts_with("GiB") {
+        return None;
+    }
+    hundredths(number)
+}
+
+/// A whole number after some words.
+fn count(text: &str, words: &str) -> Option<u64> {
+    let (_, rest) = text.split_once(words)?;
+    let (number, rest) = leading_number(rest)?;
+    if !rest.trim_start_matches(' ').starts_with("token") {
+        return None;
+    }
+    number.replace(',', "").parse().ok()
+}
+
+/// The digits that a text begins with, with what parts them, and what follows.
+fn leading_number(text: &str) -> Option<(&str, &str)> {
+    let text = text.trim_start();
+    let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | '.' | '-')));
+    let (number, rest) = text.split_at(end.unwrap_or(text.len()));
+    (!number.is_empty()).then_some((number, rest))
+}
+
+fn hundredths(number: &str) -> Option<i64> {
     if let Some(below) = number.strip_prefix('-') {
-        return hundredths(below).map(|_| 0);
+        return hundredths(below).map(|hundredths| -hundredths);
     }
     let number = number.replace(',', "");
     let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
@@ -64,8 +92,8 @@ fn hundredths(number: &str) -> Option<u64> {
     {
         return None;
     }
-    let fraction: u64 = format!("{fraction:0<2}").parse().ok()?;
-    Some(whole.parse::<u64>().ok()? * 100 + fraction)
+    let fraction: i64 = format!("{fraction:0<2}").parse().ok()?;
+    Some(whole.parse::<i64>().ok()? * 100 + fraction)
 }
 
 /// Without the sequences by which terminals colour text.
@@ -87,6 +115,10 @@ fn without_escapes(text: &str) -> String {
 mod tests {
     use super::*;
 
+    fn available(text: &str) -> Option<Interval> {
+        printed_pool(text).and_then(|pool| pool.available)
+    }
+
     #[test]
     fn lines_of_a_log_are_read_and_others_are_not() {
         let log = "\u{1b}[0;36m(EngineCore_0 pid=7)\u{1b}[0;0m INFO 11-29 12:00:01 [gpu_worker.py:770] Available KV cache memory: 47.43 GiB\n\
@@ -96,20 +128,57 @@ mod tests {
         assert_eq!(pool.available, Some(printed_gib(4740)));
         assert_eq!(pool.tokens, Some(1_457_780));
         assert_eq!(pool.max_model_len, Some(262_144));
-        assert_eq!(
-            printed_pool("Available KV cache memory: -3.2 GiB")
-                .unwrap()
-                .available,
-            Some(printed_gib(0))
-        );
+        let below = available("Available KV cache memory: -3.50 GiB").unwrap();
+        assert_eq!(below, printed_gib(-350));
+        assert!(below.high < 0);
         for text in [
             "",
             "40",
             "Available KV cache memory: lots",
+            "Available KV cache memory: 12.3 MiB",
+            "Available KV cache memory: 1e9 GiB",
+            "Available KV cache memory: 35",
             "GPU KV cache size: tokens",
         ] {
             assert_eq!(printed_pool(text), None, "{text}");
         }
+    }
+
+    #[test]
+    fn an_error_says_what_was_available() {
+        assert_eq!(
+            available(
+                "ValueError: To serve at least one request with the model's max seq len (262144), (7.19 GiB KV cache \
+                 is needed, which is larger than the available KV cache memory (7.1 GiB). Based on the available \
+                 memory, the estimated maximum model length is 234240."
+            ),
+            Some(printed_gib(710))
+        );
+    }
+
+    #[test]
+    fn of_several_start_ups_the_last_counts() {
+        let line = |gib: &str| format!("Available KV cache memory: {gib} GiB\n");
+        let size = |tokens: &str| format!("GPU KV cache size: {tokens} tokens\n");
+        let twice = [line("20.12"), size("1"), line("35.12"), size("383,616")].concat();
+        let pool = printed_pool(&twice).unwrap();
+        assert_eq!(
+            (pool.available, pool.tokens),
+            (Some(printed_gib(3512)), Some(383_616))
+        );
+        let cut = [line("20.12"), size("1"), line("35.12")].concat();
+        let pool = printed_pool(&cut).unwrap();
+        assert_eq!(
+            (pool.available, pool.tokens),
+            (Some(printed_gib(3512)), None)
+        );
+        // data-parallel engines: the tokens may be either's
+        let engines = [line("91.9"), line("91.8"), size("7"), size("8")].concat();
+        let pool = printed_pool(&engines).unwrap();
+        assert_eq!(
+            (pool.available, pool.tokens),
+            (Some(printed_gib(9180)), None)
+        );
     }
 
     #[test]
@@ -121,6 +190,7 @@ mod tests {
             "\u{1b}",
             "GPU KV cache size: 99999999999999999999999 tokens",
             "Available KV cache memory: é",
+            "KV cache size:KV cache size:",
         ] {
             assert_eq!(printed_pool(text), None, "{text}");
         }

@@ -257,9 +257,14 @@ proptest! {
                 prop_assert_eq!(refusal.outcome(), Outcome::DoesNotFit);
             }
             longer.args.max_model_len = i64::try_from(fitted.max_model_len).ok();
+            // but for the line that says so
+            let mut capacity = fitted.capacity;
+            if let Some(capacity) = &mut capacity {
+                prop_assert!(capacity.auto_fit_line.take().is_some());
+            }
             prop_assert_eq!(
                 resolve_quietly(&longer).map(|r| r.capacity),
-                Ok(fitted.capacity)
+                Ok(capacity)
             );
         }
     }

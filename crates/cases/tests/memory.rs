@@ -190,6 +190,13 @@ fn changed(request: &Request, change: &kv_resolver::changes::Change) -> Request 
     if let Some(gpu) = change.gpu {
         changed.gpu = find_gpu(gpu).unwrap().gpu();
     }
+    if changed.args.kv_cache_memory_bytes.is_some() {
+        // what is pinned stays
+        assert_eq!(
+            changed.args.kv_cache_memory_bytes,
+            i64::try_from(change.pool_bytes).ok()
+        );
+    }
     changed.available_memory = Some(change.pool_bytes);
     changed
 }
@@ -211,9 +218,12 @@ fn every_change_starts_and_does_what_it_says() {
                 r#"{"tensor_parallel_size":4,"speculative_config":{"method":"ngram","num_speculative_tokens":3}}"#,
             ),
         ] {
-            for pool in [None, Some(3_u64 << 30), Some(30 << 30)] {
+            for pool in [None, Some(3_u64 << 30), Some(30 << 30), Some(0)] {
                 let mut asked = request(model, gpu, args);
-                asked.available_memory = pool;
+                asked.available_memory = pool.filter(|pool| *pool > 0);
+                if pool == Some(0) {
+                    asked.args.kv_cache_memory_bytes = Some(10 << 30);
+                }
                 let Ok(base) = resolve_quietly(&memory::without_pool(&asked)) else {
                     continue;
                 };
@@ -221,7 +231,11 @@ fn every_change_starts_and_does_what_it_says() {
                     continue;
                 };
                 let found = changes(&asked, &base, &planned, &GPUS);
-                for pair in found.changes.windows(2) {
+                // of requests as long as now first, then of shorter ones
+                let alike = |pair: &&[kv_resolver::changes::Change]| {
+                    pair[0].served.length == pair[1].served.length
+                };
+                for pair in found.changes.windows(2).filter(alike) {
                     let per = |change: &kv_resolver::changes::Change| {
                         change.served.requests.as_f64() * change.served.replicas as f64
                     };
@@ -245,6 +259,10 @@ fn every_change_starts_and_does_what_it_says() {
                         base.outcome == Outcome::Unverified || whole.outcome != Outcome::Unverified
                     );
                     assert!(!change.cost.is_empty());
+                    let mut loads = changed(&asked, change);
+                    let again = memory::plan(&loads, None).unwrap();
+                    assert!(again.stops.is_none(), "{model} {gpu} {}", change.text);
+                    loads.available_memory = None;
                     if planned.source == Source::Estimated {
                         let mut again = changed(&asked, change);
                         again.available_memory = None;

@@ -3,7 +3,8 @@
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 
-use kv_cases::{answer, malformed_line, result_json};
+use kv_cases::{answer, malformed_line, parse_case, result_json};
+use kv_resolver::standing::Signature;
 
 use crate::Exit;
 
@@ -21,6 +22,24 @@ pub fn resolve(file: Option<&String>) -> io::Result<Exit> {
             stream(BufReader::new(file), out)
         }
     }
+}
+
+/// The kind of every case on standard input, tab between its parts.
+pub fn signatures() -> io::Result<Exit> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    for line in io::stdin().lock().lines() {
+        let request = parse_case(&line?).1.ok();
+        match request.as_ref().and_then(Signature::of) {
+            Some(kind) => writeln!(
+                out,
+                "{}\t{}\t{}",
+                kind.release, kind.architecture, kind.within
+            )?,
+            None => writeln!(out)?,
+        }
+    }
+    out.flush()?;
+    Ok(Exit::Resolved)
 }
 
 /// Prints a text.

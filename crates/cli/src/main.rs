@@ -78,6 +78,12 @@ fn command() -> Command {
                         .help("Cases, one a line; standard input without it or with -"),
                 ),
         )
+        .subcommand(
+            Command::new("signatures")
+                .about("What sets the kind of each case apart, one a line")
+                // for `cargo xtask`, which counts vLLM's answers of each kind
+                .hide(true),
+        )
         .subcommand(options::show())
         .subcommand(options::plan())
         .subcommand(options::diff())
@@ -104,6 +110,7 @@ fn main() -> ExitCode {
     };
     let done = match matches.subcommand() {
         Some(("resolve", matches)) => lines::resolve(matches.get_one::<String>("file")),
+        Some(("signatures", _)) => lines::signatures(),
         Some(("show", matches)) => show::run(matches),
         Some(("plan", matches)) => plan::run(matches),
         Some(("diff", matches)) => changes::run(matches),

@@ -5,13 +5,11 @@ use std::fs;
 use std::io::{self, Read as _};
 
 use clap::ArgMatches;
-use kv_cases::{PrintedPool, plan_value, printed_pool};
-use kv_resolver::capacity::{MOST_TOKENS, Share};
+use kv_cases::{plan_value, printed_pool};
+use kv_resolver::capacity::{Fit, MOST_TOKENS, Share};
 use kv_resolver::catalog::GPUS;
 use kv_resolver::changes::{Changes, Served, changes};
-use kv_resolver::memory::{
-    self, Budget, Interval, Planned, PrintedCheck, Source, check_printed, pool_of_tokens,
-};
+use kv_resolver::memory::{self, Budget, Interval, Planned, PrintedCheck, PrintedPool, Source};
 use kv_resolver::resolution::human_bytes;
 use kv_resolver::units::{format_gib, thousands};
 use kv_resolver::{Outcome, Refusal, Request, Resolution, StartupError, resolve};
@@ -48,7 +46,15 @@ pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
                 let value = kv_cases::result_value(&kv_resolver::Value::Null, &stopped);
                 serde_json::to_string_pretty(&value).map_err(io::Error::other)? + "\n"
             } else {
-                render::answer(&model, &request, &stopped)
+                let mut text = render::answer(&model, &request, &stopped);
+                if outcome == Outcome::Unmodelled {
+                    wrap(
+                        &mut text,
+                        "With --pool SIZE or --log FILE, what such a pool holds may be answered all the same.",
+                        "  ",
+                    );
+                }
+                text
             };
             lines::print(&text)?;
             return Ok(Exit::of(outcome));
@@ -120,8 +126,12 @@ struct Report {
     changes: Changes,
     /// At the likeliest pool.
     likely: Result<Resolution, StartupError>,
-    /// What was printed, held against the answer.
+    /// What was printed, …
+    printed: PrintedPool,
+    /// … held against the answer.
     check: Option<PrintedCheck>,
+    /// Data-parallel engines.
+    replicas: u64,
     mean: Option<u64>,
 }
 
@@ -134,14 +144,10 @@ impl Report {
         let open = memory::without_pool(request);
         let base = memory::if_free(request, resolve(&open)).map_err(Box::new)?;
         let stop = |refusal: Box<Refusal>| Box::new(memory::stopped(request, &refusal));
-        let pool = match printed.map(|printed| (printed.available, printed.tokens)) {
-            Some((Some(pool), _)) => Some(pool),
-            Some((None, Some(tokens))) => pool_of_tokens(request, tokens).map_err(stop)?,
-            Some((None, None)) | None => None,
-        };
+        let printed = printed.unwrap_or_default();
+        let pool = printed.pool(request).map_err(stop)?;
         let planned = memory::plan_on(request, &base, pool).map_err(stop)?;
-        let tokens = printed.and_then(|printed| printed.tokens);
-        let check = tokens.and_then(|tokens| check_printed(request, planned.pool, tokens).ok());
+        let check = printed.check(request, planned.pool, pool.is_some());
         let mut sized = open;
         sized.available_memory = Some(planned.likely().pool_bytes);
         let likely = match &planned.stops {
@@ -152,10 +158,20 @@ impl Report {
             changes: changes(request, &base, &planned, &GPUS),
             likely,
             check,
+            printed,
+            replicas: u64::try_from(request.args.data_parallel_size.unwrap_or(1)).unwrap_or(1),
             mean,
             base,
             planned,
         })
+    }
+
+    /// Tokens of the longest request that is taken, at the likeliest pool.
+    fn length(&self) -> u64 {
+        match &self.planned.likely().fit {
+            Ok(fit) => fit.max_model_len,
+            Err(_) => self.base.max_model_len,
+        }
     }
 
     fn outcome(&self) -> Outcome {
@@ -216,8 +232,12 @@ impl Report {
                 for line in error.to_string().lines() {
                     wrap(&mut out, line, "  ");
                 }
+                for advice in &error.advice {
+                    wrap_hanging(&mut out, &advice.text, "  · ", "    ");
+                }
             }
         }
+        self.by_estimate(&mut out, request);
         self.pool(&mut out);
         self.capacity(&mut out);
         self.shares(&mut out);
@@ -225,10 +245,36 @@ impl Report {
         render::printable(&out)
     }
 
+    /// What to bear in mind of a verdict that rests on an estimate, or on no such GPU.
+    fn by_estimate(&self, out: &mut String, request: &Request) {
+        let least = &self.planned.ends[0].fit;
+        let text = match (&self.likely, self.planned.source) {
+            (Err(error), Source::Estimated)
+                if error.refusal.outcome() == Outcome::DoesNotFit
+                    && self.planned.stops.is_none() =>
+            {
+                "Its GiB are an estimate (less the null block, where vLLM counts it)."
+            }
+            (Ok(_), Source::Estimated) if least.is_err() => {
+                "By the likeliest estimate: with the least that may be left, it does not start."
+            }
+            (_, Source::Given)
+                if self.planned.pool.low > request.gpu.total_memory_bytes.cast_signed() =>
+            {
+                "The pool that was given is more than this GPU has."
+            }
+            _ => return,
+        };
+        wrap(out, text, "  ");
+    }
+
     fn pool(&self, out: &mut String) {
         let source = match self.planned.source {
             Source::Given => "THE POOL on each GPU, as given",
             Source::Pinned => "THE POOL on each GPU, as kv_cache_memory_bytes pins it",
+            Source::Printed if self.printed.available.is_none() => {
+                "THE POOL on each GPU, that comes to the tokens of vLLM's log"
+            }
             Source::Printed => "THE POOL on each GPU, as vLLM's log printed it",
             Source::Estimated => "THE POOL on each GPU, estimated: least, likely, most",
         };
@@ -247,6 +293,22 @@ impl Report {
                     "  ",
                 );
             }
+        }
+        let fitted = self.length();
+        if let Some(printed) = self
+            .printed
+            .max_model_len
+            .filter(|printed| *printed != fitted)
+        {
+            wrap(
+                out,
+                &format!(
+                    "The log is of max_model_len {}; this question is of {}.",
+                    thousands(printed),
+                    thousands(fitted)
+                ),
+                "  ",
+            );
         }
         if let Some(check) = self.check {
             let verdict = if check.agrees() {
@@ -268,23 +330,49 @@ impl Report {
     }
 
     fn capacity(&self, out: &mut String) {
-        heading(out, "WHAT IT HOLDS");
-        let at = |show: &dyn Fn(&kv_resolver::capacity::Fit) -> String| {
+        if self.planned.stops.is_some() {
+            return;
+        }
+        let each = if self.replicas > 1 {
+            format!(" on each of {} replicas", self.replicas)
+        } else {
+            String::new()
+        };
+        heading(out, &format!("WHAT IT HOLDS{each}"));
+        let at = |show: &dyn Fn(&Fit) -> String| {
             [0, 1, 2].map(|end| match &self.planned.ends[end].fit {
                 Ok(fit) => show(fit),
-                Err(_) => "does not fit".to_owned(),
+                Err(_) => "does not start".to_owned(),
             })
         };
-        let length = self.base.max_model_len;
-        row(
-            out,
-            &format!("requests of {} tokens", thousands(length)),
-            at(&|fit| format!("{}x", fit.requests.shown())),
-        );
+        let length = self.length();
+        if self.base.is_auto_fit() {
+            row(
+                out,
+                "max_model_len, as it is fitted",
+                at(&|fit| thousands(fit.max_model_len)),
+            );
+            row(
+                out,
+                "requests of that length",
+                at(&|fit| format!("{}x", fit.requests.shown())),
+            );
+        } else {
+            row(
+                out,
+                &format!("requests of {} tokens", thousands(length)),
+                at(&|fit| format!("{}x", fit.requests.shown())),
+            );
+        }
         row(
             out,
             "longest request, in tokens",
-            at(&|fit| longest(fit.longest_request)),
+            [0, 1, 2].map(|end| {
+                let pool = self.planned.ends[end].pool_bytes;
+                self.base
+                    .longest_request(pool)
+                    .map_or_else(|_| "—".to_owned(), longest)
+            }),
         );
         row(out, "blocks", at(&|fit| thousands(fit.requests.num_blocks)));
         for mean in self.mean.map_or_else(|| lengths(length), |mean| vec![mean]) {
@@ -292,6 +380,9 @@ impl Report {
                 out,
                 &format!("requests of {} tokens", thousands(mean)),
                 at(&|fit| {
+                    if mean > fit.max_model_len {
+                        return "refused".to_owned();
+                    }
                     let requests = self.base.requests_of(fit.requests.num_blocks, mean);
                     requests.map_or_else(|_| "—".to_owned(), |requests| requests.shown() + "x")
                 }),
@@ -318,7 +409,7 @@ impl Report {
     }
 
     fn shares(&self, out: &mut String) {
-        let length = self.base.max_model_len;
+        let length = self.length();
         let Ok(shares) = self.base.shares(length) else {
             return;
         };
@@ -349,7 +440,7 @@ impl Report {
                 out,
                 "  {:<36}{:>7}%{:>14}{:>14}{:>14}",
                 names[group],
-                total_bytes * 100 / total.max(1),
+                tenths(total_bytes, total),
                 human_bytes(content_bytes),
                 human_bytes(in_flight_bytes),
                 human_bytes(padding_bytes)
@@ -358,7 +449,15 @@ impl Report {
     }
 
     fn changes(&self, out: &mut String) {
-        heading(out, "WHAT TO CHANGE, most effect first; each alone");
+        let over = if self.replicas > 1 {
+            ", over all replicas"
+        } else {
+            ""
+        };
+        heading(
+            out,
+            &format!("WHAT TO CHANGE, most effect first; each alone{over}"),
+        );
         if self.changes.changes.is_empty() {
             let text = if self.changes.now.is_some() {
                 "Nothing that was tried holds more."
@@ -371,7 +470,7 @@ impl Report {
         let shown = self.changes.changes.iter().take(MOST_CHANGES);
         for (number, change) in (1..).zip(shown) {
             let before = now.as_deref().unwrap_or("0");
-            let of = if change.served.length == self.base.max_model_len {
+            let of = if change.served.length == self.length() {
                 String::new()
             } else {
                 format!(" of {} tokens", thousands(change.served.length))
@@ -394,6 +493,13 @@ impl Report {
 
 fn budget_rows(out: &mut String, budget: &Budget) {
     row(out, "torch's total", gib(budget.torch_total));
+    if budget.is_unified {
+        wrap(
+            out,
+            "(one memory with the host: what is free of it varies by gigabytes between boots)",
+            "    ",
+        );
+    }
     row(
         out,
         &format!("× gpu_memory_utilization {}", budget.gpu_memory_utilization),
@@ -420,6 +526,12 @@ fn longest(tokens: u64) -> String {
     } else {
         thousands(tokens)
     }
+}
+
+/// A part of a whole in percent, with one decimal.
+fn tenths(part: u64, whole: u64) -> String {
+    let tenths = (u128::from(part) * 2000 / u128::from(whole.max(1))).div_ceil(2);
+    format!("{}.{}", tenths / 10, tenths % 10)
 }
 
 /// Lengths to tell of beside the longest: each four times the one before.

@@ -4,6 +4,7 @@
 
 mod browser;
 mod page;
+mod record;
 mod release;
 mod setup;
 mod steps;
@@ -25,6 +26,7 @@ cargo xtask COMMAND
   build                      build the page into dist/
   test [STEP...]             run every test that CI runs, or only the steps named
   tables                     write what is generated: from vLLM's own tables (resolver/tables/), and public/models.json
+  record                     compare every vector, and write what they cover: public/record.json, public/accuracy.html
   release VERSION [--against RELEASE] [VECTORS...]
                              what a new release's dump and answers have that the newest profile does not say
                              (docs/new-release.md)
@@ -60,6 +62,7 @@ fn run(arguments: &[&str]) -> Fallible {
         }
         ("setup", []) => setup::for_tests(&Workspace::discover()?),
         ("tables", []) => tables::write(&Workspace::discover()?),
+        ("record", []) => vectors::record(&Workspace::discover()?),
         ("release", options) => {
             let options = release::Options::parse(options)?;
             release::report(&Workspace::discover()?, &options)

@@ -11,6 +11,7 @@ use std::thread;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::record::Record;
 use crate::workspace::{Fallible, Workspace, run};
 
 /// The fields compared, the same as in the vectors' own `compare.py`.
@@ -75,6 +76,25 @@ const MISMATCHES_SHOWN: usize = 10;
 /// Builds kvx, has it answer every vector's case and compares with vLLM's answers. The answers are kept for the
 /// browser test, which must come to the same bytes.
 pub fn check(workspace: &Workspace) -> Fallible<String> {
+    let (counted, record) = compare(workspace)?;
+    let stale = record.stale(workspace);
+    if !stale.is_empty() {
+        return Err(format!(
+            "run `cargo xtask record`, which rewrites {}",
+            stale.join(", ")
+        )
+        .into());
+    }
+    Ok(counted)
+}
+
+/// Does the same, and writes what it has counted.
+pub fn record(workspace: &Workspace) -> Fallible {
+    let (_, record) = compare(workspace)?;
+    record.write(workspace)
+}
+
+fn compare(workspace: &Workspace) -> Fallible<(String, Record)> {
     // Whatever fails below, the browser test must not compare with the answers of an earlier run.
     let answers_folder = answers_folder(workspace);
     if answers_folder.exists() {
@@ -86,6 +106,7 @@ pub fn check(workspace: &Workspace) -> Fallible<String> {
 
     let mut included = String::from("&[\n");
     let (mut passed, mut failed) = (0, 0);
+    let mut record = Record::default();
     for file in &files {
         let name = file
             .file_stem()
@@ -99,6 +120,7 @@ pub fn check(workspace: &Workspace) -> Fallible<String> {
             cases.push('\n');
         }
         let answers = resolve(workspace, &cases).map_err(|error| format!("{name}: {error}"))?;
+        record.count(&kvx(workspace, "signatures", &cases)?);
         let mismatches =
             mismatches(&vectors, &answers).map_err(|error| format!("{name}: {error}"))?;
         for mismatch in mismatches.iter().take(MISMATCHES_SHOWN) {
@@ -132,7 +154,7 @@ pub fn check(workspace: &Workspace) -> Fallible<String> {
     if passed == 0 {
         return Err("there is no vector in tests/vectors".into());
     }
-    Ok(format!("{passed} vectors"))
+    Ok((format!("{passed} vectors"), record))
 }
 
 /// Where the native answers are, with a `files.rs` that includes them: `&[(name, cases, answers)]`.
@@ -179,9 +201,14 @@ fn parse_vector(line: &str) -> Fallible<(String, Value)> {
 
 /// What `kvx resolve` answers to these cases, one a line.
 pub fn resolve(workspace: &Workspace, cases: &str) -> Fallible<String> {
+    kvx(workspace, "resolve", cases)
+}
+
+/// What a command of `kvx` prints for these cases.
+fn kvx(workspace: &Workspace, command: &str, cases: &str) -> Fallible<String> {
     let program = workspace.target.join("release/kvx");
     let mut child = Command::new(&program)
-        .arg("resolve")
+        .arg(command)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
@@ -195,7 +222,7 @@ pub fn resolve(workspace: &Workspace, cases: &str) -> Fallible<String> {
     let written = writer.join().map_err(|_| "the writer to kvx panicked")?;
     // 1 and 3 say that some case was refused or is not modelled, as some must be.
     if !matches!(output.status.code(), Some(0 | 1 | 3)) {
-        return Err(format!("kvx resolve ended with {}", output.status).into());
+        return Err(format!("kvx {command} ended with {}", output.status).into());
     }
     written?;
     Ok(String::from_utf8(output.stdout)?)

@@ -16,6 +16,8 @@ pub(super) struct Candidate {
     pub gpu: Option<&'static CatalogGpu>,
     /// Whether it takes `speculative_config` away.
     pub drops_drafter: bool,
+    /// Whether it takes `kv_cache_memory_bytes` away.
+    pub drops_pin: bool,
     pub cost: String,
     /// Whether it moves what is left for the KV cache, by more than what it frees of
     /// activations.
@@ -29,6 +31,7 @@ impl Candidate {
             set,
             gpu: None,
             drops_drafter: false,
+            drops_pin: false,
             cost: cost.into(),
             moves_memory: false,
         }
@@ -216,10 +219,16 @@ fn blocks(request: &Request, base: &Resolution, found: &mut Vec<Candidate>) {
 
 fn lengths(base: &Resolution, planned: &Planned, found: &mut Vec<Candidate>) {
     let now = base.max_model_len;
+    if base.is_auto_fit() {
+        return;
+    }
     let mut shorter = vec![now / 2];
     if planned.refusal().is_some() {
-        let longest = base.longest_request(planned.likely().pool_bytes);
-        shorter.extend(longest.ok().filter(|longest| *longest < now));
+        // what fits the least of an estimate is likely to fit
+        let pools = [0, 1].map(|end: usize| planned.ends[end].pool_bytes);
+        let longest = pools.map(|pool| base.longest_request(pool).unwrap_or(0));
+        let longest = longest.into_iter().find(|longest| *longest > 0);
+        shorter.extend(longest.filter(|longest| *longest < now));
     }
     for length in shorter.into_iter().filter(|length| *length > 0) {
         found.push(Candidate::new(
@@ -236,6 +245,16 @@ const HIGH_UTILIZATION: f64 = 0.95;
 
 fn memory(request: &Request, base: &Resolution, planned: &Planned, found: &mut Vec<Candidate>) {
     let is_pinned = planned.source == Source::Pinned;
+    if is_pinned {
+        found.push(Candidate {
+            drops_pin: true,
+            ..Candidate::new(
+                "without kv_cache_memory_bytes".to_owned(),
+                Vec::new(),
+                "the pool is what a start-up measures, not a figure that you know",
+            )
+        });
+    }
     if base.gpu_memory_utilization < HIGH_UTILIZATION && !is_pinned {
         found.push(
             Candidate::new(
@@ -284,7 +303,16 @@ fn others(request: &Request, gpus: &'static [CatalogGpu], found: &mut Vec<Candid
         }
         found.push(Candidate {
             gpu: Some(gpu),
-            ..Candidate::new(format!("{} instead", gpu.label), Vec::new(), "another GPU").moving()
+            ..Candidate::new(
+                format!("{} instead", gpu.label),
+                Vec::new(),
+                format!(
+                    "another GPU: {} GiB, compute capability {}",
+                    gpu.nvml_total_mib / 1024,
+                    gpu.capability
+                ),
+            )
+            .moving()
         });
     }
 }

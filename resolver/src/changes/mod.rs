@@ -9,10 +9,11 @@ use serde::Serialize;
 
 use crate::args::SPECULATIVE_CONFIG;
 use crate::capacity::{Fit, Requests};
-use crate::catalog::CatalogGpu;
+use crate::catalog::{CatalogGpu, find_gpu};
+use crate::dtype::CacheDtype;
 use crate::error::Outcome;
 use crate::flag::Flag;
-use crate::memory::{self, Interval, Planned, Source};
+use crate::memory::{self, Budget, Interval, Planned, Source};
 use crate::request::Request;
 use crate::resolution::Resolution;
 use crate::resolve::resolve_quietly;
@@ -103,6 +104,14 @@ pub struct Change {
     pub cost: String,
 }
 
+impl Change {
+    fn is_plain_fp8(&self) -> bool {
+        let fp8 = CacheDtype::Fp8.as_str();
+        let set = self.set.first();
+        set.is_some_and(|(name, value)| *name == Flag::KvCacheDtype.name() && value == fp8)
+    }
+}
+
 /// What there is to change, most effect first.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Changes {
@@ -137,25 +146,42 @@ pub fn changes(
         .into_iter()
         .filter_map(|candidate| trial.run(candidate, now))
         .collect();
-    found.sort_by(|a, b| b.served.cmp(a.served));
+    // what is asked of shorter requests alone comes last, as long as longer ones fit
+    let is_shorter = |change: &Change| now.is_some_and(|now| change.served.length < now.length);
+    found.sort_by(|a, b| {
+        let order = is_shorter(a).cmp(&is_shorter(b));
+        order.then(b.served.cmp(a.served))
+    });
     Changes {
         now,
         changes: distinct(found),
     }
 }
 
-/// Of changes of one kind, only the best few.
+/// Of changes of one kind, only the best few; of GPUs, the one that holds most and the
+/// one with least memory.
 fn distinct(found: Vec<Change>) -> Vec<Change> {
-    /// Of one flag, or of GPUs.
     const MOST_OF_A_KIND: usize = 2;
+    let memory = |change: &Change| {
+        let gpu = change.gpu.and_then(find_gpu);
+        gpu.map(|gpu| gpu.nvml_total_mib)
+    };
+    let least = found.iter().filter_map(memory).min();
     let mut kept: Vec<Change> = Vec::new();
     for change in found {
+        let flag = change.set.first().map(|(name, _)| *name);
         let alike = kept.iter().filter(|other| {
             other.gpu.is_some() == change.gpu.is_some()
-                && other.set.first().map(|(name, _)| name)
-                    == change.set.first().map(|(name, _)| name)
+                && other.set.first().map(|(name, _)| *name) == flag
         });
-        if alike.count() < MOST_OF_A_KIND {
+        let most = match (change.gpu, flag) {
+            (Some(_), _) if memory(&change) == least => MOST_OF_A_KIND,
+            (Some(_), _) => 1,
+            // the plainest of fewer bits, however many fewer others have
+            (None, _) if change.is_plain_fp8() => usize::MAX,
+            (None, _) => MOST_OF_A_KIND,
+        };
+        if alike.count() < most {
             kept.push(change);
         }
     }
@@ -180,11 +206,14 @@ impl Trial<'_> {
             // what is free is known of the GPU at hand alone
             changed.free_memory = None;
         }
+        if let (Source::Pinned, false) = (self.planned.source, candidate.drops_pin) {
+            changed.args.kv_cache_memory_bytes = self.request.args.kv_cache_memory_bytes;
+        }
         if candidate.drops_drafter {
             changed.args.speculative_config = None;
             changed.args.spec_flags.clear();
         }
-        let resolution = resolve_quietly(&changed).ok()?;
+        let resolution = resolve_quietly(&memory::without_pool(&changed)).ok()?;
         if memory::not_free(&changed, &changed.gpu).is_some() {
             return None;
         }
@@ -192,9 +221,16 @@ impl Trial<'_> {
         if was_known && resolution.outcome == Outcome::Unverified {
             return None;
         }
-        let (pool_bytes, is_estimated) = self.pool(&candidate, &changed, &resolution)?;
+        let budget = memory::budget(&changed, &resolution);
+        let does_not_load = budget
+            .as_ref()
+            .is_ok_and(|budget| memory::weights_do_not_fit(&changed, budget).is_some());
+        if does_not_load {
+            return None;
+        }
+        let (pool_bytes, is_estimated) = self.pool(&candidate, budget.ok())?;
         let fit = resolution.fit(pool_bytes).ok()?;
-        let served = Served::new(&changed, &fit);
+        let served = self.served(&changed, &resolution, &fit, now)?;
         if let Some(now) = now
             && served.exceeds_by(now, LEAST_GAIN_PERCENT) == Ordering::Less
         {
@@ -204,6 +240,9 @@ impl Trial<'_> {
         let mut set: Vec<_> = flags.map(|(flag, value)| (flag.name(), value)).collect();
         if candidate.drops_drafter {
             set.push((SPECULATIVE_CONFIG, String::new()));
+        }
+        if candidate.drops_pin {
+            set.push((Flag::KvCacheMemoryBytes.name(), String::new()));
         }
         Some(Change {
             text: candidate.text,
@@ -216,28 +255,44 @@ impl Trial<'_> {
         })
     }
 
-    /// The pool after the change. A pool that is known stays, but for what a change
-    /// moves by itself, such as weights: then the two estimates' difference is added.
-    fn pool(
+    /// What fits. Under auto-fit each change has a length of its own: compared is what
+    /// fits of the length that there is now.
+    fn served(
         &self,
-        candidate: &Candidate,
         changed: &Request,
         resolution: &Resolution,
-    ) -> Option<(u64, bool)> {
-        let likely = self.planned.pool.pools()[1];
-        if self.planned.source == Source::Estimated {
-            let planned = memory::plan_on(changed, resolution, None).ok()?;
-            return match planned.refusal() {
-                None => Some((planned.pool.pools()[1], true)),
-                Some(_) => None,
-            };
+        fit: &Fit,
+        now: Option<Served>,
+    ) -> Option<Served> {
+        let mut served = Served::new(changed, fit);
+        if self.request.args.max_model_len == Some(-1)
+            && changed.args.max_model_len == Some(-1)
+            && let Some(now) = now
+        {
+            if fit.max_model_len < now.length {
+                return None;
+            }
+            let blocks = fit.requests.num_blocks;
+            served.requests = resolution.requests_of(blocks, now.length).ok()?;
+            served.length = now.length;
         }
-        if !candidate.moves_memory {
+        Some(served)
+    }
+
+    /// The pool after the change. One that is pinned stays whatever changes; one that is
+    /// known stays, but for what a change moves by itself, such as weights: then the two
+    /// estimates' difference is added.
+    fn pool(&self, candidate: &Candidate, after: Option<Budget>) -> Option<(u64, bool)> {
+        let likely = self.planned.pool.pools()[1];
+        let is_pinned = self.planned.source == Source::Pinned && !candidate.drops_pin;
+        if self.planned.source == Source::Estimated || candidate.drops_pin {
+            return Some((after?.pool.pools()[1], true));
+        }
+        if is_pinned || !candidate.moves_memory {
             return Some((likely, false));
         }
         let before = self.planned.budget.as_ref().ok()?;
-        let after = memory::budget(changed, resolution).ok()?;
-        let gained = Interval::less(after.pool, before.pool).likely;
+        let gained = Interval::less(after?.pool, before.pool).likely;
         let pool = i64::try_from(likely).ok()?.checked_add(gained)?;
         Some((u64::try_from(pool).ok()?, true))
     }

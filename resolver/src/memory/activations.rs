@@ -95,8 +95,15 @@ fn attention(facts: &Facts) -> Ends {
                 facts.heads * (dims.qk_nope_head_dim + dims.qk_rope_head_dim),
             );
             // mla_attention.py `determine_chunked_prefill_workspace_size`
-            let rows = (8 * facts.base.max_model_len)
-                .max(4 * facts.base.max_num_seqs * facts.base.block_size)
+            let rows = facts
+                .base
+                .max_model_len
+                .saturating_mul(8)
+                .max(product(&[
+                    4,
+                    facts.base.max_num_seqs,
+                    facts.base.block_size,
+                ]))
                 .min(64 << 10);
             let (at_once, indexer) = if let Some(heads) = sparse_heads {
                 (INDEXER_LOGITS, product(&[facts.tokens, heads, 128, 3]))
@@ -104,11 +111,12 @@ fn attention(facts: &Facts) -> Ends {
                 let row = facts.heads * (dims.qk_nope_head_dim + dims.v_head_dim);
                 (product(&[rows, row, ELEMENT]), 0)
             };
-            [
-                facts.per_token(2 * hidden + values) + at_once,
-                facts.per_token(3 * hidden + keys + values) + at_once,
-                facts.per_token(4 * hidden + 2 * (keys + values)) + at_once + indexer,
-            ]
+            let held = [
+                facts.per_token(2 * hidden + values),
+                facts.per_token(3 * hidden + keys + values),
+                facts.per_token(4 * hidden + 2 * (keys + values)),
+            ];
+            sum(sum(held, [at_once; 3]), [0, 0, indexer])
         }
         Attention::DeepseekV4 {
             streams,
@@ -119,11 +127,17 @@ fn attention(facts: &Facts) -> Ends {
             let rows = 512 * (facts.heads.max(64) + facts.heads) + query_rank + 1024;
             let quantised = product(&[facts.tokens, 64, 128, 3]);
             let held = |copies: u64| {
-                facts.per_token(copies * streams * hidden + 2 * hidden + rows)
-                    + INDEXER_LOGITS
-                    + quantised
+                let streams = copies.saturating_mul(streams).saturating_mul(hidden);
+                facts
+                    .per_token(streams.saturating_add(2 * hidden + rows))
+                    .saturating_add(INDEXER_LOGITS)
+                    .saturating_add(quantised)
             };
-            [held(1) / 20 * 17, held(2), held(3) / 20 * 21]
+            [
+                held(1) / 20 * 17,
+                held(2),
+                (held(3) / 20).saturating_mul(21),
+            ]
         }
     }
 }
@@ -140,8 +154,12 @@ fn mlp(facts: &Facts) -> Ends {
         ];
     };
     let streams = match facts.attention {
-        Attention::DeepseekV4 { streams, .. } => streams * hidden,
+        Attention::DeepseekV4 { streams, .. } => streams.saturating_mul(hidden),
         Attention::Plain | Attention::Linear { .. } | Attention::Latent { .. } => 0,
+    };
+    let step = |copies: u64, own: u64| {
+        let streams = streams.saturating_mul(copies);
+        facts.per_token(streams.saturating_add(own * hidden + 3 * width))
     };
     // of the router: scores of each expert, in float32 and sorted
     let routed = |bytes: u64| product(&[facts.tokens, experts.count, bytes]);
@@ -164,9 +182,10 @@ fn mlp(facts: &Facts) -> Ends {
     sum(
         within,
         [
-            facts.per_token(2 * hidden + streams) / 20 * if streams > 0 { 17 } else { 20 },
-            facts.per_token(4 * hidden + 2 * streams + 3 * width) + routed(8),
-            facts.per_token(6 * hidden + 3 * streams + 3 * width) + routed(12),
+            facts.per_token(streams.saturating_add(2 * hidden)) / 20
+                * if streams > 0 { 17 } else { 20 },
+            step(2, 4).saturating_add(routed(8)),
+            step(3, 6).saturating_add(routed(12)),
         ],
     )
 }
@@ -237,7 +256,8 @@ fn attention_workspace(facts: &Facts) -> Ends {
     let length = facts.base.max_model_len;
     let is_long = length > 262_144 && facts.profile.memory.fewer_rows_when_long;
     let lengths = if is_long { 2 } else { 5 };
-    let gathered = |ratio: u64, key: u64| product(&[8 * lengths, length / ratio, key]) + MIB;
+    let gathered =
+        |ratio: u64, key: u64| product(&[8 * lengths, length / ratio, key]).saturating_add(MIB);
     match facts.attention {
         Attention::Plain | Attention::Linear { .. } => [0; 3],
         Attention::Latent {
@@ -264,7 +284,12 @@ fn attention_workspace(facts: &Facts) -> Ends {
         }
         Attention::DeepseekV4 { picked, window, .. } => {
             // nvidia/flashmla.py `forward_mqa`: four requests at a time
-            let rows = product(&[4, length / 4 + window + facts.tokens, 512, ELEMENT]);
+            let rows = product(&[
+                4,
+                (length / 4 + window).saturating_add(facts.tokens),
+                512,
+                ELEMENT,
+            ]);
             let indices = product(&[facts.tokens, (picked + window).next_multiple_of(128), 4]);
             let flashmla = rows.saturating_add(indices);
             let keys = |key| gathered(4, key);
@@ -296,7 +321,7 @@ fn buffers(facts: &Facts) -> Ends {
         0
     };
     let words = product(&[facts.base.max_num_seqs, facts.vocab]);
-    let masks = words / 8 * (2 + facts.drafted);
+    let masks = product(&[words / 8, facts.drafted.saturating_add(2)]);
     let counts = if facts.second_runner {
         words.saturating_mul(4).saturating_add(masks)
     } else {

@@ -47,7 +47,7 @@ pub(super) fn not_free(gpu: &Gpu, utilization: f64, free_bytes: u64) -> Option<B
 /// What stops a start-up whose weights are more than there is: they are loaded
 /// whatever `gpu_memory_utilization` says. The first model runner says so, the second
 /// leaves it to torch. Mirrors `vllm/v1/worker/gpu_model_runner.py` `load_model`.
-pub(super) fn weights_do_not_fit(request: &Request, budget: &Budget) -> Option<Box<Refusal>> {
+pub(crate) fn weights_do_not_fit(request: &Request, budget: &Budget) -> Option<Box<Refusal>> {
     let total = u64::try_from(budget.torch_total.likely).unwrap_or(0);
     let room = request.free_memory.map_or(total, |free| free.min(total));
     let weights = budget.part(PartKind::Weights).likely;

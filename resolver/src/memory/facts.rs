@@ -18,6 +18,11 @@ use crate::units::thousands;
 /// Bytes of an element of activations: float16 or bfloat16.
 pub(super) const ELEMENT: u64 = 2;
 
+/// Larger than any layer, so that sums of several stay numbers.
+const MOST_WIDTH: u64 = 1 << 40;
+/// The largest step that is looked into.
+const MOST_STEP: u64 = 1 << 32;
+
 /// Sizes of one rank, as far as memory is concerned.
 pub(super) struct Facts<'a> {
     pub request: &'a Request,
@@ -127,6 +132,10 @@ impl<'a> Facts<'a> {
             found.ok_or_else(|| format!("config.json has no `{}`", size.wire()))
         };
         let ranks = config.tensor_parallel_size.max(1);
+        // what a step of these takes passes any GPU by far
+        if base.max_num_batched_tokens > MOST_STEP || base.max_num_seqs > MOST_STEP {
+            return Err("its batch is beyond what any GPU could hold".to_owned());
+        }
         let positive = |number: Option<i64>| u64::try_from(number.unwrap_or(1)).unwrap_or(1).max(1);
         let replicas = positive(request.args.data_parallel_size);
         let tokens = base.max_num_batched_tokens;
@@ -149,7 +158,7 @@ impl<'a> Facts<'a> {
             vocab: need(Size::VocabSize)?,
             queries: heads.saturating_mul(model.common.head_size),
             heads,
-            width: width(sizes, experts.is_some()) / ranks,
+            width: width(sizes, experts.is_some()).min(MOST_WIDTH) / ranks,
             experts,
             attention,
             second_runner: is_second_runner(&model, profile) || method == Some(Method::Dspark),
@@ -304,13 +313,13 @@ fn attention(model: &Model, ranks: u64) -> Attention {
                         .map(|_| sizes.get(Size::IndexNHeads).unwrap_or(64)),
                 },
                 (_, Some(linear)) => {
-                    let values = linear.heads.saturating_mul(linear.rows);
+                    let values = linear.heads.saturating_mul(linear.rows).min(MOST_WIDTH);
                     let conv = match linear.kernel {
                         LinearKernel::Gdn | LinearKernel::Mamba2 => linear.conv_dim,
                         LinearKernel::Kda => linear.conv_dim.saturating_mul(3),
                     };
                     Attention::Linear {
-                        keys: conv.saturating_sub(values) / 2 / ranks,
+                        keys: conv.saturating_sub(values).min(MOST_WIDTH) / 2 / ranks,
                         values: values / ranks,
                     }
                 }

@@ -25,7 +25,7 @@ pub(super) fn part(facts: &Facts) -> Part {
              gpu_memory_utilization leaves",
         );
     }
-    let query = facts.drafted + 1;
+    let query = facts.drafted.saturating_add(1);
     let sizes = sizes(facts, query);
     let largest = sizes.last().copied().unwrap_or(0);
     let decoding = facts.base.max_num_seqs.saturating_mul(query);
@@ -39,13 +39,17 @@ pub(super) fn part(facts: &Facts) -> Part {
     // what a step of the largest size holds
     let elements = 4 * facts.hidden + 2 * facts.queries + 3 * facts.width;
     let step = largest.saturating_mul(ELEMENT).saturating_mul(elements);
-    let first = [step / 2 + 10 * MIB, step + 100 * MIB, 2 * step + 500 * MIB];
+    let first = [
+        step / 2 + 10 * MIB,
+        step.saturating_add(100 * MIB),
+        step.saturating_mul(2).saturating_add(500 * MIB),
+    ];
     let layers = facts.layers;
     let [low, likely, high] = [0, 1, 2].map(|end| {
         let layer = per_graph[end] << 10;
         let pieces = (piecewise.saturating_sub(1)) * (layers + 1) * layer;
         let whole = full.saturating_sub(1) * (layers * layer).max(MIB);
-        pieces + whole + first[end]
+        first[end].saturating_add(pieces + whole)
     });
     Part {
         kind: PartKind::CudaGraphs,

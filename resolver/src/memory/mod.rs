@@ -11,8 +11,9 @@ mod other;
 mod printed;
 mod repacked;
 
+pub(crate) use device::weights_do_not_fit;
 pub use interval::Interval;
-pub use printed::{PrintedCheck, check_printed, pool_of_tokens, printed_gib};
+pub use printed::{PrintedCheck, PrintedPool, check_printed, pool_of_tokens, printed_gib};
 
 use std::fmt;
 
@@ -22,7 +23,7 @@ use crate::advice::advise;
 use crate::capacity::Fit;
 use crate::config::DEFAULT_GPU_MEMORY_UTILIZATION;
 use crate::error::{Refusal, Stage, StartupError};
-use crate::gpu::Gpu;
+use crate::gpu::{GB10, Gpu};
 use crate::request::Request;
 use crate::resolution::Resolution;
 use crate::resolve::resolve;
@@ -117,6 +118,9 @@ pub struct Budget {
     pub parts: Vec<Part>,
     /// What is left; below 0 where nothing is.
     pub pool: Interval,
+    /// Whether the GPU shares its memory with the host, as GB10 does: what is free of it
+    /// varies by gigabytes.
+    pub is_unified: bool,
     /// Whether the second model runner serves the model.
     #[serde(skip)]
     pub(crate) second_runner: bool,
@@ -221,6 +225,7 @@ pub fn budget(request: &Request, base: &Resolution) -> Result<Budget, String> {
         requested: none,
         parts,
         pool: none,
+        is_unified: request.gpu.capability == GB10,
         second_runner: facts.second_runner,
     }
     .on(&request.gpu))
@@ -282,7 +287,7 @@ pub fn plan_with(
     };
     let stops = match &budget {
         // a log that prints a pool is of a start-up that came so far
-        Ok(budget) if source != Source::Printed => device::weights_do_not_fit(request, budget),
+        Ok(budget) if source != Source::Printed => weights_do_not_fit(request, budget),
         Ok(_) | Err(_) => None,
     };
     Ok(Planned {
@@ -308,14 +313,20 @@ pub fn if_free(
 ) -> Result<Resolution, StartupError> {
     let is_later = match &result {
         Ok(_) => true,
-        Err(error) => match error.refusal.stage() {
-            Stage::Args | Stage::Config | Stage::Unmodelled => false,
-            Stage::Model | Stage::Specs | Stage::Plan | Stage::Engine => true,
-        },
+        Err(error) => comes_after_free(&error.refusal),
     };
     match not_free(request, &request.gpu).filter(|_| is_later) {
         Some(refusal) => Err(stopped(request, &refusal)),
         None => result,
+    }
+}
+
+/// Whether vLLM comes to this refusal only after it has looked at what is free.
+#[must_use]
+pub const fn comes_after_free(refusal: &Refusal) -> bool {
+    match refusal.stage() {
+        Stage::Args | Stage::Config | Stage::Unmodelled => false,
+        Stage::Model | Stage::Specs | Stage::Plan | Stage::Engine => true,
     }
 }
 

@@ -11,7 +11,7 @@ const ALONE_MIB: [u64; 3] = [50, 155, 615];
 /// … and several, beside the fused all-reduce.
 const SHARED_MIB: [u64; 3] = [360, 615, 1230];
 /// What cuBLAS' handles were, before they were made first.
-const HANDLES_MIB: u64 = 50;
+const HANDLES_MIB: u64 = 30;
 
 pub(super) fn part(facts: &Facts) -> Part {
     if facts.ranks == 1 {

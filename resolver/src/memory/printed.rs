@@ -11,17 +11,77 @@ use crate::units::GIB;
 /// Pools beyond this are not searched.
 const MOST_POOL_BYTES: u64 = 1 << 50;
 
+/// What a log says of the pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PrintedPool {
+    /// "Available KV cache memory", of several workers the least: it decides. Or what an
+    /// error says is available.
+    pub available: Option<Interval>,
+    /// "GPU KV cache size", in tokens.
+    pub tokens: Option<u64>,
+    /// "Maximum concurrency for … tokens per request": those tokens.
+    pub max_model_len: Option<u64>,
+}
+
+impl PrintedPool {
+    /// The pools that it may mean: those of its GiB, of them those that come to its
+    /// tokens where any does; or those of its tokens. `None` if there is none.
+    ///
+    /// # Errors
+    /// What stops the question whatever the pool.
+    pub fn pool(self, request: &Request) -> Result<Option<Interval>, Box<Refusal>> {
+        let of_tokens = match self.tokens {
+            Some(tokens) => pool_of_tokens(request, tokens)?,
+            None => None,
+        };
+        Ok(match (self.available, of_tokens) {
+            (Some(available), Some(of_tokens)) => {
+                let low = available.low.max(of_tokens.low);
+                let high = available.high.min(of_tokens.high);
+                Some(if low <= high {
+                    Interval {
+                        low,
+                        likely: low.midpoint(high),
+                        high,
+                    }
+                } else {
+                    available
+                })
+            }
+            (available, of_tokens) => available.or(of_tokens),
+        })
+    }
+
+    /// Its tokens, held against its GiB; against `pool` where it says no GiB and no pool
+    /// comes to its tokens. Tokens alone that lead to a pool say nothing against it.
+    #[must_use]
+    pub fn check(self, request: &Request, pool: Interval, is_of_log: bool) -> Option<PrintedCheck> {
+        let against = match self.available {
+            Some(available) => available,
+            None if is_of_log => return None,
+            None => pool,
+        };
+        check_printed(request, against, self.tokens?).ok()
+    }
+}
+
 /// Every pool that is printed as so many hundredths of a GiB.
 /// Mirrors `vllm/utils/mem_utils.py` `format_gib`, which rounds to the nearest.
 #[must_use]
-pub fn printed_gib(hundredths: u64) -> Interval {
-    let end = |twice: u64| u128::from(twice) * u128::from(GIB);
-    let bytes = |bytes: u128| u64::try_from(bytes).unwrap_or(u64::MAX);
-    let twice = hundredths.saturating_mul(2);
-    Interval::between(
-        bytes(end(twice.saturating_sub(1)).div_ceil(200)),
-        bytes(end(twice.saturating_add(1)) / 200),
-    )
+pub fn printed_gib(hundredths: i64) -> Interval {
+    let gib = i128::from(GIB);
+    let twice = i128::from(hundredths) * 2;
+    let bytes = |bytes: i128| {
+        let most = if bytes < 0 { i64::MIN } else { i64::MAX };
+        i64::try_from(bytes).unwrap_or(most)
+    };
+    let low = bytes(-((1 - twice) * gib).div_euclid(200));
+    let high = bytes(((twice + 1) * gib).div_euclid(200));
+    Interval {
+        low,
+        likely: low.midpoint(high),
+        high,
+    }
 }
 
 /// Tokens that vLLM prints for a pool, held against those that it did print.
@@ -105,13 +165,13 @@ mod tests {
 
     #[test]
     fn every_pool_of_the_interval_is_printed_so_and_none_beside_it() {
-        for (hundredths, text) in [(4743, "47.43"), (4740, "47.4"), (0, "0.0"), (1, "0.01")] {
-            let [low, _, high] = printed_gib(hundredths).pools();
-            let prints = |bytes: u64| format_gib(i128::from(bytes));
+        for (hundredths, text) in [(4743, "47.43"), (4740, "47.4"), (1, "0.01"), (-350, "-3.5")] {
+            let Interval { low, high, .. } = printed_gib(hundredths);
+            let prints = |bytes: i64| format_gib(i128::from(bytes));
             assert_eq!(prints(low + 1), text);
             assert_eq!(prints(high - 1), text);
             assert_ne!(prints(high + 1), text);
-            assert!(low < 2 || prints(low - 2) != text);
+            assert_ne!(prints(low - 2), text);
         }
     }
 }

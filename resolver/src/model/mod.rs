@@ -112,6 +112,12 @@ pub enum ModelError {
 }
 
 impl Model {
+    /// The architecture that a config.json names first, whether it has rules or not.
+    #[must_use]
+    pub fn architecture(config: &Value) -> Option<&str> {
+        architecture(config).ok()
+    }
+
     /// Reads a config.json.
     pub fn from_config(config: &Value) -> Result<Self, ModelError> {
         let Value::Object(_) = config else {

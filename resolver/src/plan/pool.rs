@@ -207,6 +207,8 @@ impl Sizing {
                     .checked_div(stage.bytes_per_block)
                     .ok_or(Refusal::ZeroDivision)?,
             };
+            // what is allocated must be a number, too
+            mul(num_blocks, stage.bytes_per_block)?;
             let needed = stage.blocks(&self.demands).checked_bytes(max_model_len)?;
             trace.step(Stage::Plan, file, "get_kv_cache_config_from_groups", || {
                 let beside = if self.reserves_null_block {

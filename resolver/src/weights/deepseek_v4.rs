@@ -192,7 +192,7 @@ impl<'a> Layer<'a> {
         }
         let streams = rank.size(Size::HcMult)?;
         let mixes = product(&[2 + streams, streams]);
-        let each = product(&[mixes, streams, self.hidden]).saturating_add(mixes + 3);
+        let each = product(&[mixes, streams, self.hidden]).saturating_add(mixes.saturating_add(3));
         sheet.float(Part::Rest, product(&[2, times, each]));
         Ok(())
     }

@@ -61,7 +61,10 @@ pub(super) fn qwen3(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> {
     let (patch, heads) = (tower.size(Size::PatchSize)?, tower.size(Size::NumHeads)?);
     let frames = tower.size(Size::TemporalPatchSize)?;
     let channels = tower.size(Size::InChannels)?;
-    tower.own(&[width, product(&[channels, frames, patch, patch]) + 1]);
+    tower.own(&[
+        width,
+        product(&[channels, frames, patch, patch]).saturating_add(1),
+    ]);
     let positions = tower.size(Size::NumPositionEmbeddings)?;
     tower.own(&[positions, width]);
     blocks(tower.sheet, depth, width, inner, ranks);
@@ -83,7 +86,7 @@ pub(super) fn kimi_k25(rank: &Rank, sheet: &mut Sheet) -> Result<(), Uncounted> 
     let mut tower = Tower::of(rank, sheet)?;
     let (width, depth, inner, ranks) = tower.kimi(rank)?;
     let patch = tower.sizes.get(Size::PatchSize).unwrap_or(14);
-    tower.own(&[width, product(&[3, patch, patch]) + 1]);
+    tower.own(&[width, product(&[3, patch, patch]).saturating_add(1)]);
     let (rows, columns) = (
         tower.size(Size::InitPosEmbHeight)?,
         tower.size(Size::InitPosEmbWidth)?,
