@@ -14,6 +14,7 @@ use crate::asked::{draft_tokens, flag_value, pasted_config};
 use crate::catalog::Catalog;
 use crate::input::{Input, ModelChoice, default_model, short_model_name};
 use crate::pool::{AskedPool, gib};
+use crate::view::{Sort, View};
 
 /// Names of the parameters that are not flags; a flag goes by its `EngineArgs` name.
 mod name {
@@ -34,6 +35,10 @@ mod name {
     pub const ALLOW_LONG: &str = "VLLM_ALLOW_LONG_MAX_MODEL_LEN";
     pub const DTYPES: &str = "dtypes";
     pub const ROWS: &str = "rows";
+    pub const SORT: &str = "sort";
+    pub const ARCH: &str = "arch";
+    pub const MEMORY: &str = "mem";
+    pub const FOLD: &str = "fold";
 }
 
 const PASTED: &str = "pasted";
@@ -151,8 +156,12 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
         name::USAGE => input.usage = value.parse().map_err(|()| unknown())?,
         name::LAYOUT => clip(value).clone_into(&mut input.kv_cache_layout),
         name::ALLOW_LONG => input.allow_long = value == "1" || value == "true",
-        name::DTYPES => input.all_dtypes = value == ALL,
-        name::ROWS => input.row_per_gpu = value == EACH,
+        name::DTYPES => input.view.all_dtypes = value == ALL,
+        name::ROWS => input.view.row_per_gpu = value == EACH,
+        name::SORT => input.view.sort = value.parse().map_err(|()| unknown())?,
+        name::ARCH => input.view.only = value.parse().map_err(|()| unknown())?,
+        name::MEMORY => input.view.memory = value.parse().map_err(|()| unknown())?,
+        name::FOLD => input.view.folded = value.parse().map_err(|()| unknown())?,
         _ => match key.parse() {
             Ok(Flag::KvCacheDtype) => {
                 input.dtype = value.parse::<CacheDtype>().map_err(|_| unknown())?;
@@ -277,12 +286,7 @@ pub fn write(input: &Input) -> Written {
     if input.allow_long {
         put(name::ALLOW_LONG, "1");
     }
-    if input.all_dtypes {
-        put(name::DTYPES, ALL);
-    }
-    if input.row_per_gpu {
-        put(name::ROWS, EACH);
-    }
+    write_view(&input.view, &mut put);
     // behind the `#`, which no browser sends to a server
     for (index, (key, config)) in fragment.into_iter().enumerate() {
         query.push(if index == 0 { '#' } else { '&' });
@@ -294,6 +298,29 @@ pub fn write(input: &Input) -> Written {
         query,
         config_left_out,
         draft_left_out,
+    }
+}
+
+/// Writes how the matrix is looked at.
+fn write_view(view: &View, put: &mut dyn FnMut(&str, &str)) {
+    if view.all_dtypes {
+        put(name::DTYPES, ALL);
+    }
+    if view.row_per_gpu {
+        put(name::ROWS, EACH);
+    }
+    if view.sort != Sort::default() {
+        put(name::SORT, view.sort.as_str());
+    }
+    // none of them is nothing to write
+    for (key, text) in [
+        (name::ARCH, view.only.to_string()),
+        (name::MEMORY, view.memory.to_string()),
+        (name::FOLD, view.folded.to_string()),
+    ] {
+        if !text.is_empty() {
+            put(key, &text);
+        }
     }
 }
 
@@ -315,151 +342,4 @@ fn quoted(text: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::catalog::tests::catalog;
-    use crate::input::Drafting;
-    use kv_resolver::catalog::{GPUS, MODELS};
-    use kv_resolver::{Release, Usage};
-
-    /// Reads an address with the catalog there.
-    fn read(query: &str) -> Read {
-        let mut read = super::read(query);
-        if let Err(problem) = settle(&mut read.input, &catalog()) {
-            read.problems.push(problem);
-        }
-        read
-    }
-
-    fn round_trip(input: &Input) {
-        let written = write(input);
-        let back = read(&written.query);
-        assert_eq!(back.problems, Vec::<String>::new(), "{}", written.query);
-        assert_eq!(&back.input, input, "{}", written.query);
-    }
-
-    #[test]
-    fn the_default_question_is_the_bare_address() {
-        assert_eq!(write(&Input::default()).query, "");
-        round_trip(&Input::default());
-    }
-
-    #[test]
-    fn every_choice_comes_back() {
-        for gpu in &GPUS {
-            for dtype in CacheDtype::ALL {
-                round_trip(&Input {
-                    gpu,
-                    dtype,
-                    ..Input::default()
-                });
-            }
-        }
-        for model in &MODELS {
-            for release in Release::ALL {
-                let mut input = Input {
-                    release,
-                    ..Input::default()
-                };
-                input.choose_model(ModelChoice::Catalog(Arc::from(model.id)));
-                round_trip(&input);
-            }
-        }
-        let mut input = Input {
-            pool_gib: String::new(),
-            kv_cache_layout: "BL NC&=é".to_owned(),
-            allow_long: true,
-            usage: Usage::Llm,
-            all_dtypes: true,
-            row_per_gpu: true,
-            model: ModelChoice::Pasted,
-            pasted: Arc::from(r#"{"a":"x  \" y","b":[1,2]}"#),
-            ..Input::default()
-        };
-        input.set_flag(Flag::TensorParallelSize, "");
-        input.set_flag(Flag::MaxModelLen, "-1");
-        input.set_flag(Flag::AttentionBackend, "A&B=C+D");
-        input.set_flag(Flag::EnforceEager, "true");
-        round_trip(&input);
-        for method in Method::MODELLED {
-            input.drafting.method = Some(method);
-            round_trip(&input);
-        }
-        input.drafting = Drafting {
-            method: Some(Method::Eagle3),
-            tokens: "3".to_owned(),
-            model: "a/b&c #1".to_owned(),
-            pasted: Arc::from(r#"{"d":"&draft=#"}"#),
-            dtype: Some(CacheDtype::Fp8),
-        };
-        round_trip(&input);
-        input.model = default_model();
-        input.pasted = Arc::from("");
-        round_trip(&input);
-        input.drafting.tokens.clear();
-        round_trip(&input);
-    }
-
-    #[test]
-    fn a_model_is_found_whatever_its_case() {
-        let read = read("model=DEEPSEEK-AI/deepseek-v4-flash");
-        assert_eq!(read.input, Input::default());
-        assert_eq!(read.problems, Vec::<String>::new());
-        let read = self::read("model=no/such&max_model_len=4096");
-        assert_eq!(read.input.model, default_model());
-        assert_eq!(read.input.flag(Flag::MaxModelLen), "4096");
-        assert_eq!(read.problems, ["model: \"no/such\" is not known here"]);
-    }
-
-    #[test]
-    fn a_large_config_stays_out() {
-        let mut input = Input {
-            pasted: Arc::from(format!(r#"{{"a": "{}"}}"#, "x".repeat(7000))),
-            ..Input::default()
-        };
-        input.choose_model(ModelChoice::Pasted);
-        let written = write(&input);
-        assert!(written.config_left_out);
-        assert_eq!(written.query, "model=pasted");
-        let back = read(&written.query);
-        assert_eq!(back.input, Input::default());
-        assert!(back.problems[0].contains("does not hold"));
-    }
-
-    #[test]
-    fn hostile_addresses_are_named_and_change_nothing() {
-        for query in [
-            "gpu=%3Cscript%3Ealert(1)%3C/script%3E",
-            "release=9.9.9",
-            "release=0.28.1",
-            "kv_cache_dtype=fp7",
-            "tensor_parallel_size=1e9",
-            "tensor_parallel_size=99999999999999999999999999",
-            "pool_gib=NaN",
-            "model=../../etc/passwd",
-            "config=%7B",
-            "#draft=%7B",
-            "spec_method=guess",
-            "spec_tokens=many",
-            "spec_kv_cache_dtype=fp7",
-            "__proto__=1",
-            "usage=both",
-            "%ff%fe=%",
-        ] {
-            let read = read(query);
-            assert_eq!(read.problems.len(), 1, "{query}");
-            assert_eq!(read.input, Input::default(), "{query}");
-        }
-        assert_eq!(read("&&&").problems.len(), 0);
-        assert_eq!(read(&"a=1&".repeat(100)).problems.len(), MOST_PROBLEMS + 1);
-        assert_eq!(read(&"a".repeat(MOST_QUERY_BYTES + 1)).problems.len(), 1);
-    }
-
-    #[test]
-    fn spaces_go_and_strings_stay() {
-        assert_eq!(
-            minify("{ \"a b\" : \"c \\\" d\\\\\" ,\n \"e\": 1 }"),
-            r#"{"a b":"c \" d\\","e":1}"#
-        );
-    }
-}
+mod tests;

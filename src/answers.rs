@@ -1,4 +1,4 @@
-//! The matrix: what the resolver answers for every GPU and dtype, arranged for the eye.
+//! The matrix: what the resolver answers for every GPU and dtype.
 
 use kv_resolver::catalog::{CatalogGpu, GPUS};
 use kv_resolver::diff::{Diff, diff, dtypes};
@@ -6,14 +6,38 @@ use kv_resolver::matrix::{budgets, classes};
 use kv_resolver::memory::{self, Planned, Source};
 use kv_resolver::resolution::BytesPerToken;
 use kv_resolver::{
-    Arch, CacheDtype, Gpu, Outcome, Refusal, Release, Request, Resolution, Stage, resolve_quietly,
+    CacheDtype, Gpu, Outcome, Refusal, Release, Request, Resolution, Stage, resolve_quietly,
 };
 
 use crate::asked::Asked;
 use crate::pool::AskedPool;
 
-/// Dtypes that are shown even if every GPU refuses them: people ask about these first.
-const ALWAYS_SHOWN: [CacheDtype; 3] = [CacheDtype::Auto, CacheDtype::Bfloat16, CacheDtype::Fp8];
+/// How many requests of the context length fit.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fits {
+    /// With two decimals, as vLLM prints it.
+    pub requests: String,
+    /// Whether that is by the likeliest of the pools that are estimated.
+    pub is_estimate: bool,
+}
+
+impl Fits {
+    /// `≈ 40.99`
+    pub fn shown(&self) -> String {
+        let mark = if self.is_estimate { "≈ " } else { "" };
+        mark.to_owned() + &self.requests
+    }
+
+    /// As a whole number, by which to compare.
+    pub fn hundredths(&self) -> u64 {
+        let digits = self.requests.bytes().filter(u8::is_ascii_digit);
+        digits.fold(0, |number: u64, digit| {
+            number
+                .saturating_mul(10)
+                .saturating_add(u64::from(digit - b'0'))
+        })
+    }
+}
 
 /// One GPU × one dtype, as short as it gets.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,8 +50,8 @@ pub enum Cell {
         dtype: CacheDtype,
         /// Bytes of one more token.
         marginal: BytesPerToken,
-        /// How many requests of the context length fit the pool, as vLLM prints it.
-        fits: Option<String>,
+        /// How many requests fit the pool, if one is known.
+        fits: Option<Fits>,
     },
     /// It does not.
     Stops {
@@ -45,10 +69,10 @@ impl Cell {
                 outcome: resolution.outcome,
                 dtype: resolution.cache_dtype,
                 marginal: resolution.marginal_bytes_per_token,
-                fits: resolution
-                    .capacity
-                    .as_ref()
-                    .map(|capacity| capacity.requests.clone()),
+                fits: resolution.capacity.as_ref().map(|capacity| Fits {
+                    requests: capacity.requests.clone(),
+                    is_estimate: false,
+                }),
             },
             Err(refusal) => Self::stopped(Some(refusal)),
         }
@@ -72,12 +96,9 @@ impl Cell {
             outcome: resolution.outcome,
             dtype: resolution.cache_dtype,
             marginal: resolution.marginal_bytes_per_token,
-            fits: at(1).ok().map(|fit| {
-                let likely = fit.requests.shown();
-                match planned.source {
-                    Source::Estimated => ["≈ ", &likely].concat(),
-                    Source::Given | Source::Pinned | Source::Printed => likely,
-                }
+            fits: at(1).ok().map(|fit| Fits {
+                requests: fit.requests.shown(),
+                is_estimate: planned.source == Source::Estimated,
             }),
         }
     }
@@ -110,68 +131,27 @@ impl Matrix {
         }
     }
 
-    fn cells(&self, gpu: usize) -> &[Cell] {
+    /// A GPU's cells, by its place in the catalog.
+    pub fn cells(&self, gpu: usize) -> &[Cell] {
         &self.rows[gpu]
     }
 
-    /// Whether no GPU starts with the dtype.
-    fn is_refused_everywhere(&self, dtype: usize) -> bool {
+    /// Whether a GPU, by its place in the catalog, has less memory than the pool.
+    pub fn pool_exceeds(&self, gpu: usize) -> bool {
+        self.pool_exceeds[gpu]
+    }
+
+    /// Whether any cell is modelled.
+    pub fn has_rules(&self) -> bool {
+        let mut cells = self.rows.iter().flatten();
+        cells.any(|cell| cell.outcome() != Outcome::Unmodelled)
+    }
+
+    /// Whether no GPU starts with the dtype, by its place among all.
+    pub fn is_refused_everywhere(&self, dtype: usize) -> bool {
         self.rows
             .iter()
             .all(|row| matches!(row[dtype], Cell::Stops { .. }))
-    }
-
-    /// Arranges what is to be seen. `selected` is always shown.
-    pub fn grid(&self, selected: CacheDtype, all_dtypes: bool, row_per_gpu: bool) -> Grid {
-        let (mut columns, mut folded) = (Vec::new(), Vec::new());
-        for (index, dtype) in CacheDtype::ALL.into_iter().enumerate() {
-            let is_refused = self.is_refused_everywhere(index);
-            let is_shown = !is_refused || dtype == selected || ALWAYS_SHOWN.contains(&dtype);
-            if all_dtypes || is_shown {
-                columns.push((index, dtype));
-            }
-            if is_refused && !ALWAYS_SHOWN.contains(&dtype) {
-                folded.push(dtype);
-            }
-        }
-        let mut rows: Vec<GridRow> = Vec::new();
-        let by_arch = Arch::ALL.into_iter().flat_map(|arch| {
-            let gpus = GPUS.iter().enumerate();
-            gpus.filter(move |(_, gpu)| gpu.capability.arch() == Some(arch))
-                .map(move |(index, gpu)| (arch, index, gpu))
-        });
-        for (arch, index, gpu) in by_arch {
-            let cells = self.cells(index);
-            let pool_exceeds = self.pool_exceeds[index];
-            let alike = rows.iter_mut().find(|row| {
-                !row_per_gpu
-                    && row.arch == arch
-                    && row.pool_exceeds == pool_exceeds
-                    && self.cells(row.first) == cells
-            });
-            if let Some(row) = alike {
-                row.gpus.push(gpu);
-            } else {
-                rows.push(GridRow {
-                    arch,
-                    first: index,
-                    gpus: vec![gpu],
-                    cells: columns.iter().map(|(at, _)| cells[*at].clone()).collect(),
-                    pool_exceeds,
-                });
-            }
-        }
-        let has_rules = self
-            .rows
-            .iter()
-            .flatten()
-            .any(|cell| cell.outcome() != Outcome::Unmodelled);
-        Grid {
-            has_rules,
-            columns: columns.into_iter().map(|(_, dtype)| dtype).collect(),
-            folded,
-            rows,
-        }
     }
 }
 
@@ -220,118 +200,6 @@ fn rows(asked: &Asked, base: &Request, gpus: &[Gpu]) -> Vec<Vec<Cell>> {
     .collect()
 }
 
-/// GPUs with the same answers.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct GridRow {
-    /// Their architecture.
-    pub arch: Arch,
-    first: usize,
-    /// At least one.
-    pub gpus: Vec<&'static CatalogGpu>,
-    /// In the order of the columns.
-    pub cells: Vec<Cell>,
-    /// Whether they have less memory than the pool.
-    pub pool_exceeds: bool,
-}
-
-impl GridRow {
-    /// The chosen GPU if it is in this row, or the first.
-    pub fn representative(&self, chosen: &CatalogGpu) -> &'static CatalogGpu {
-        self.gpus
-            .iter()
-            .find(|gpu| gpu.key == chosen.key)
-            .unwrap_or(&self.gpus[0])
-    }
-
-    /// Whether the chosen GPU is in this row.
-    pub fn holds(&self, gpu: &CatalogGpu) -> bool {
-        self.gpus.iter().any(|candidate| candidate.key == gpu.key)
-    }
-}
-
-/// The matrix as it is seen.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Grid {
-    /// Whether any cell is modelled.
-    pub has_rules: bool,
-    /// The dtypes shown.
-    pub columns: Vec<CacheDtype>,
-    /// The dtypes that may be folded away: every GPU refuses them.
-    pub folded: Vec<CacheDtype>,
-    /// Sorted by arch.
-    pub rows: Vec<GridRow>,
-}
-
-/// A way to move within the grid.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Move {
-    /// One row up.
-    Up,
-    /// One row down.
-    Down,
-    /// One column left.
-    Left,
-    /// One column right.
-    Right,
-    /// To the row's first column.
-    RowStart,
-    /// To the row's last column.
-    RowEnd,
-    /// To the first row.
-    Top,
-    /// To the last row.
-    Bottom,
-}
-
-impl Move {
-    /// The move that a key means in a grid.
-    pub fn of_key(key: &str, with_control: bool) -> Option<Self> {
-        Some(match (key, with_control) {
-            ("ArrowUp", _) => Self::Up,
-            ("ArrowDown", _) => Self::Down,
-            ("ArrowLeft", _) => Self::Left,
-            ("ArrowRight", _) => Self::Right,
-            ("Home", false) => Self::RowStart,
-            ("End", false) => Self::RowEnd,
-            ("Home", true) | ("PageUp", _) => Self::Top,
-            ("End", true) | ("PageDown", _) => Self::Bottom,
-            _ => return None,
-        })
-    }
-}
-
-impl Grid {
-    /// Row and column of a cell.
-    pub fn position(&self, gpu: &CatalogGpu, dtype: CacheDtype) -> (usize, usize) {
-        (
-            self.rows
-                .iter()
-                .position(|row| row.holds(gpu))
-                .unwrap_or_default(),
-            self.columns
-                .iter()
-                .position(|column| *column == dtype)
-                .unwrap_or_default(),
-        )
-    }
-
-    /// Where a move leads; the edges hold.
-    pub fn step(&self, (row, column): (usize, usize), step: Move) -> (usize, usize) {
-        let last_row = self.rows.len().saturating_sub(1);
-        let last_column = self.columns.len().saturating_sub(1);
-        match step {
-            Move::Up => (row.saturating_sub(1), column),
-            Move::Down => ((row + 1).min(last_row), column),
-            Move::Left => (row, column.saturating_sub(1)),
-            Move::Right => (row, (column + 1).min(last_column)),
-            Move::RowStart => (row, 0),
-            Move::RowEnd => (row, last_column),
-            Move::Top => (0, column),
-            Move::Bottom => (last_row, column),
-        }
-    }
-}
-
 /// What changed in the matrix from another release to the one that is asked.
 pub fn changes(asked: &Asked, from: Release) -> Diff {
     let base = asked.request(&GPUS[0], CacheDtype::Auto);
@@ -356,62 +224,26 @@ mod tests {
     }
 
     #[test]
-    fn every_gpu_is_in_one_row_whatever_is_folded() {
-        let input = Input::default();
-        let matrix = Matrix::new(&asked(&input));
-        for (all_dtypes, row_per_gpu) in
-            [(false, false), (true, false), (false, true), (true, true)]
-        {
-            let grid = matrix.grid(CacheDtype::Auto, all_dtypes, row_per_gpu);
-            for gpu in &GPUS {
-                let rows = grid.rows.iter().filter(|row| row.holds(gpu));
-                assert_eq!(rows.count(), 1, "{}", gpu.key);
-            }
-            if row_per_gpu {
-                assert_eq!(grid.rows.len(), GPUS.len());
-            }
-            if all_dtypes {
-                assert_eq!(grid.columns, CacheDtype::ALL);
-            }
-            assert!(grid.rows.is_sorted_by_key(|row| row.arch));
-        }
-    }
-
-    #[test]
     fn cells_are_the_answers_of_their_own_gpu() {
-        let input = Input::default();
-        let asked = asked(&input);
-        let grid = Matrix::new(&asked).grid(CacheDtype::Auto, true, false);
-        for row in &grid.rows {
-            for gpu in &row.gpus {
-                for (dtype, cell) in grid.columns.iter().zip(&row.cells) {
-                    let answer = Answer::new(Arc::clone(&asked), gpu, *dtype);
-                    assert_eq!(answer.outcome(), cell.outcome(), "{} {dtype}", gpu.key);
-                }
+        let asked = asked(&Input::default());
+        let matrix = Matrix::new(&asked);
+        for (index, gpu) in GPUS.iter().enumerate() {
+            for (dtype, cell) in CacheDtype::ALL.into_iter().zip(matrix.cells(index)) {
+                let answer = Answer::new(Arc::clone(&asked), gpu, dtype);
+                assert_eq!(answer.outcome(), cell.outcome(), "{} {dtype}", gpu.key);
             }
         }
     }
 
     #[test]
-    fn the_chosen_dtype_is_never_folded() {
-        let matrix = Matrix::new(&asked(&Input::default()));
-        let grid = matrix.grid(CacheDtype::Float16, false, false);
-        assert!(grid.folded.contains(&CacheDtype::Float16));
-        assert!(grid.columns.contains(&CacheDtype::Float16));
-    }
-
-    #[test]
-    fn moves_stay_within_the_edges() {
-        let matrix = Matrix::new(&asked(&Input::default()));
-        let grid = matrix.grid(CacheDtype::Auto, false, false);
-        let last = (grid.rows.len() - 1, grid.columns.len() - 1);
-        assert_eq!(grid.step((0, 0), Move::Up), (0, 0));
-        assert_eq!(grid.step((0, 0), Move::Left), (0, 0));
-        assert_eq!(grid.step(last, Move::Down), last);
-        assert_eq!(grid.step(last, Move::Right), last);
-        assert_eq!(grid.step((0, 0), Move::RowEnd), (0, last.1));
-        assert_eq!(grid.step(last, Move::Top), (0, last.1));
-        assert_eq!(Move::of_key("Home", true), Some(Move::Top));
-        assert_eq!(Move::of_key("a", false), None);
+    fn requests_compare_as_numbers() {
+        let fits = |requests: &str| Fits {
+            requests: requests.to_owned(),
+            is_estimate: true,
+        };
+        assert_eq!(fits("5.56").hundredths(), 556);
+        assert_eq!(fits("10.00").hundredths(), 1000);
+        assert_eq!(fits("5.56").shown(), "≈ 5.56");
+        assert_eq!(fits(&"9".repeat(40)).hundredths(), u64::MAX);
     }
 }

@@ -293,6 +293,15 @@ impl Asked {
         }
     }
 
+    /// Tokens of the longest request, as asked: -1 for what fits, `None` for the model's own.
+    pub fn context_length(&self) -> Option<i64> {
+        let text = self.text_of(Flag::MaxModelLen)?;
+        match flag_value(Flag::MaxModelLen, text) {
+            Ok(Some(Value::Integer(tokens))) => i64::try_from(tokens).ok(),
+            Ok(_) | Err(_) => None,
+        }
+    }
+
     /// GPUs that share each layer, for prose.
     pub fn tensor_parallel(&self) -> Option<&str> {
         self.text_of(Flag::TensorParallelSize)
@@ -374,8 +383,8 @@ impl Asked {
         case
     }
 
-    /// The command that this question is about.
-    pub fn command(&self, dtype: CacheDtype) -> String {
+    /// The command that this question is about, with a cache dtype as a shell takes it.
+    pub fn command(&self, dtype: &str) -> String {
         let mut command = String::new();
         if let Some(layout) = &self.kv_cache_layout {
             command.push_str("VLLM_KV_CACHE_LAYOUT=");
@@ -388,7 +397,7 @@ impl Asked {
         command.push_str("vllm serve ");
         command.push_str(&shell(&self.config.serve_as));
         command.push_str(" --kv-cache-dtype ");
-        command.push_str(dtype.as_str());
+        command.push_str(dtype);
         for (flag, text) in &self.flags {
             match flag_value(*flag, text) {
                 Ok(Some(Value::Bool(true))) => {
@@ -447,7 +456,7 @@ mod tests {
         assert_eq!(request.available_memory, None);
         assert_eq!(asked.pool, AskedPool::Estimated);
         assert_eq!(
-            asked.command(input.dtype),
+            asked.command(input.dtype.as_str()),
             "vllm serve deepseek-ai/DeepSeek-V4-Flash --kv-cache-dtype auto \
              --tensor-parallel-size 8 --max-model-len 262144"
         );

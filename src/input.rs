@@ -8,6 +8,8 @@ use kv_resolver::changes::Change;
 use kv_resolver::speculation::Method;
 use kv_resolver::{Advice, CacheDtype, Flag, Release, Usage};
 
+use crate::view::View;
+
 /// The model of the bare address.
 const DEFAULT_MODEL: &str = "deepseek-ai/DeepSeek-V4-Flash";
 /// Its context length: its own would fill the screen with "does not fit".
@@ -89,10 +91,8 @@ pub struct Input {
     pub allow_long: bool,
     /// Who starts vLLM.
     pub usage: Usage,
-    /// Whether dtypes that every GPU refuses are shown.
-    pub all_dtypes: bool,
-    /// Whether each GPU has its own row, alike or not.
-    pub row_per_gpu: bool,
+    /// How the matrix is looked at.
+    pub view: View,
 }
 
 impl Default for Input {
@@ -115,8 +115,7 @@ impl Default for Input {
             kv_cache_layout: String::new(),
             allow_long: false,
             usage: Usage::default(),
-            all_dtypes: false,
-            row_per_gpu: false,
+            view: View::default(),
         }
     }
 }

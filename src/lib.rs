@@ -6,7 +6,9 @@ pub mod answers;
 pub mod asked;
 pub mod catalog;
 pub mod chart;
+pub mod export;
 mod file;
+pub mod grid;
 pub mod input;
 pub mod markup;
 pub mod page;
@@ -17,6 +19,7 @@ pub mod scale;
 pub mod state;
 pub mod text;
 mod ui;
+pub mod view;
 
 use leptos::prelude::*;
 

@@ -7,17 +7,20 @@ use kv_resolver::speculation::Method;
 
 use crate::address::{self, Written};
 use crate::answer::Answer;
-use crate::answers::{Grid, Matrix, changes};
+use crate::answers::{Matrix, changes};
 use crate::asked::{Asked, ModelConfig, named_config, pasted_config};
 use crate::catalog::Shelf;
+use crate::grid::Grid;
 use crate::input::{Drafting, Field, Input, ModelChoice};
+use crate::view::View;
 
 /// What the page shows.
 #[derive(Debug, Clone)]
 pub struct Page {
     config: Arc<ReadConfig>,
     draft: Option<Arc<ReadConfig>>,
-    view: (bool, bool),
+    /// How the matrix is looked at.
+    pub view: View,
     /// The fields that cannot be read now.
     pub wrong: Vec<(Field, String)>,
     /// The answers to the last question that could be read; `None` before the catalog is here.
@@ -144,7 +147,7 @@ impl Page {
         let config = ReadConfig::new(source, last.map(|last| &last.config), pasted_config);
         let last_draft = last.and_then(|last| last.draft.as_ref());
         let draft = draft_config(&input.drafting, shelf, last_draft);
-        let view = (input.all_dtypes, input.row_per_gpu);
+        let view = input.view;
         let (asked, wrong) = match Asked::read(
             input,
             config.result.as_ref(),
@@ -212,11 +215,20 @@ impl Answers {
             || Arc::new(Matrix::new(&asked)),
             |before| Arc::clone(&before.matrix),
         );
+        let view = &input.view;
+        let shares_choice = |before: &Self| {
+            let answer = &before.answer;
+            !view.follows_choice() || answer.gpu == input.gpu && answer.dtype == input.dtype
+        };
         let grid = match before {
-            Some(before) if shares_view && before.grid.columns.contains(&input.dtype) => {
+            Some(before)
+                if shares_view
+                    && shares_choice(before)
+                    && before.grid.columns.contains(&input.dtype) =>
+            {
                 Arc::clone(&before.grid)
             }
-            _ => Arc::new(matrix.grid(input.dtype, input.all_dtypes, input.row_per_gpu)),
+            _ => Arc::new(Grid::new(&matrix, view, input.gpu, input.dtype)),
         };
         let answer = match before {
             Some(Self { answer, .. }) if answer.gpu == input.gpu && answer.dtype == input.dtype => {
@@ -245,6 +257,8 @@ impl Answers {
 mod tests {
     use super::*;
     use crate::catalog::tests::shelf;
+    use crate::view::{Memory, Toggle};
+    use kv_resolver::catalog::find_gpu;
     use kv_resolver::{CacheDtype, Flag};
 
     fn answers(page: &Page) -> &Answers {
@@ -266,6 +280,32 @@ mod tests {
         assert_eq!(answers(&second).answer.dtype, CacheDtype::Fp8);
         assert!(first != second);
         assert!(second == Page::new(&input, &shelf, Some(&second)));
+    }
+
+    #[test]
+    fn looking_at_it_otherwise_asks_nothing_anew() {
+        let mut input = Input::default();
+        let shelf = shelf();
+        let mut last = Page::new(&input, &shelf, None);
+        for toggle in Toggle::ALL {
+            input.view.flip(toggle);
+            let page = Page::new(&input, &shelf, Some(&last));
+            assert!(Arc::ptr_eq(&answers(&last).matrix, &answers(&page).matrix));
+            assert!(Arc::ptr_eq(&answers(&last).answer, &answers(&page).answer));
+            assert!(!Arc::ptr_eq(&answers(&last).grid, &answers(&page).grid));
+            last = page;
+        }
+        // a GPU that the filters leave out is seen while it is chosen
+        input.view = View {
+            memory: Memory::AtMost(16),
+            ..View::default()
+        };
+        for key in ["h200", "b200"] {
+            input.gpu = find_gpu(key).unwrap();
+            last = Page::new(&input, &shelf, Some(&last));
+            let mut rows = answers(&last).grid.rows.iter();
+            assert!(rows.any(|row| row.is_outside && row.holds(input.gpu)));
+        }
     }
 
     #[test]

@@ -19,7 +19,7 @@ pub fn report(answer: &Answer) -> String {
         "{VERSION} on vLLM {}\n\ncase, for `kvx resolve`:\n{}\n\ncommand:\n{}\n\nour answer:\n",
         answer.asked.release.version(),
         answer.asked.case(answer.gpu, answer.dtype),
-        answer.asked.command(answer.dtype),
+        answer.asked.command(answer.dtype.as_str()),
     );
     match &answer.result {
         Ok(resolution) => {

@@ -110,6 +110,9 @@ pub const fn cell_class(outcome: Outcome) -> &'static str {
     }
 }
 
+/// In place of the requests that fit: the GPU has less memory than the pool.
+pub const POOL_EXCEEDS: &str = "pool > GPU";
+
 /// Where a start-up stops, short enough for a cell.
 pub const fn short_stage(stage: Stage) -> &'static str {
     match stage {

@@ -28,6 +28,20 @@ pub enum Stage {
 }
 
 impl Stage {
+    /// As a result spells it.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Args => "args",
+            Self::Config => "config",
+            Self::Model => "model",
+            Self::Specs => "specs",
+            Self::Plan => "plan",
+            Self::Engine => "engine",
+            Self::Unmodelled => "unmodelled",
+        }
+    }
+
     /// The stage in words.
     #[must_use]
     pub const fn describe(self) -> &'static str {

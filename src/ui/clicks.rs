@@ -9,9 +9,11 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlElement, MouseEvent};
 
+use super::export::{EXPORT, export};
 use super::suggestions::CHANGE;
 use super::{model_search, releases};
 use crate::state::State;
+use crate::view::Toggle;
 
 /// On a cell: `row-column`.
 pub const CELL: &str = "data-cell";
@@ -25,14 +27,16 @@ pub const APPLY: &str = "data-apply";
 pub const OWN: &str = "data-own";
 /// On a button: loads the catalog once more.
 pub const RETRY: &str = "data-retry";
+/// On a button: the place of what it turns on and off.
+pub const TOGGLE: &str = "data-toggle";
 /// On a button: copies the text beside it.
 pub const COPY: &str = "data-copy";
 
 /// The id of the answer, where the focus goes when what was focused goes away.
 pub const ANSWER_ID: &str = "answer";
 
-/// How long "Copied" stays.
-const COPIED_FOR: Duration = Duration::from_millis(1600);
+/// How long "Copied" stays, and what a browser may still be busy with.
+pub const AFTER_A_MOMENT: Duration = Duration::from_millis(1600);
 
 /// Does what the clicked element says.
 pub fn on_click(state: State, event: &MouseEvent) {
@@ -48,6 +52,12 @@ pub fn on_click(state: State, event: &MouseEvent) {
         if let Some(position) = numbers {
             choose(state, position);
         }
+    } else if let Some((_, index)) = above(&target, TOGGLE) {
+        if let Some(toggle) = Toggle::of_index(&index) {
+            state.change(|input| input.view.flip(toggle));
+        }
+    } else if let Some((button, index)) = above(&target, EXPORT) {
+        export(state, &button, &index);
     } else if let Some((_, version)) = above(&target, RELEASE) {
         if let Ok(release) = version.parse() {
             state.change(|input| input.release = release);
@@ -125,7 +135,7 @@ pub fn copy(button: &Element, text: &str) {
     let button = button.clone();
     set_timeout(
         move || button.set_text_content(label.as_deref()),
-        COPIED_FOR,
+        AFTER_A_MOMENT,
     );
 }
 

@@ -62,7 +62,7 @@ fn answer(answer: &Answer, record: Option<&Record>) -> String {
     html.add(
         "<div class=\"command\"><h3>The command this is about</h3><div class=\"with-copy\"><pre tabindex=\"0\">{}</pre>\
          <button type=\"button\" data-copy=\"\">Copy</button></div></div>",
-        &[&answer.asked.command(answer.dtype)],
+        &[&answer.asked.command(answer.dtype.as_str())],
     );
     releases(&mut html, answer);
     why(&mut html, answer);

@@ -3,9 +3,9 @@
 
 use leptos::prelude::*;
 use wasm_bindgen::JsCast;
-use web_sys::{DragEvent, Element, Event, HtmlInputElement};
+use web_sys::{DragEvent, Element, Event, HtmlInputElement, HtmlSelectElement};
 
-use super::{drop, model_field, model_search};
+use super::{drop, model_field, model_search, tools};
 use crate::state::State;
 
 const KINDS: [&str; 10] = [
@@ -38,7 +38,13 @@ fn on_event(state: State, event: &Event) {
     };
     let target: Element = target;
     model_search::on_event(state, event, &target);
-    if event.type_() == "change" && target.id() == model_field::FILE_ID {
+    if event.type_() != "change" {
+        return;
+    }
+    if let Some(select) = target.dyn_ref::<HtmlSelectElement>() {
+        tools::on_change(state, select);
+    }
+    if target.id() == model_field::FILE_ID {
         let Some(input) = target.dyn_ref::<HtmlInputElement>() else {
             return;
         };

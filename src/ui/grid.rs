@@ -1,6 +1,5 @@
 //! The matrix's table, drawn.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use kv_resolver::catalog::CatalogGpu;
@@ -8,10 +7,12 @@ use leptos::prelude::document;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlElement};
 
-use super::clicks::{CELL, GPU};
-use crate::answers::{Cell, Grid, GridRow};
+use super::clicks::{CELL, GPU, focus};
+use crate::answers::Cell;
+use crate::grid::{Grid, GridRow, Group};
 use crate::markup::Markup;
 use crate::text;
+use crate::view::{Sort, Toggle};
 
 /// A row and a column.
 type Position = (usize, usize);
@@ -20,7 +21,6 @@ type Position = (usize, usize);
 /// while its rows and columns stay, only cells that change are drawn again.
 pub struct Drawing {
     grid: Arc<Grid>,
-    shape: String,
     /// Row by row.
     cells: Vec<CellMarkup>,
 }
@@ -34,33 +34,30 @@ struct CellMarkup {
 impl Drawing {
     /// A grid's drawing.
     pub fn new(grid: Arc<Grid>) -> Self {
-        let mut shape = String::new();
-        for dtype in &grid.columns {
-            // writing to a String cannot fail, here and below
-            let _ = write!(shape, "{dtype} ");
-        }
-        for gpu in grid.rows.iter().flat_map(|row| &row.gpus) {
-            let _ = write!(shape, "{} ", gpu.key);
-        }
-        for row in &grid.rows {
-            let _ = write!(shape, "{} ", row.gpus.len());
-        }
         let cells = grid
             .rows
             .iter()
             .flat_map(|row| row.cells.iter().map(|cell| CellMarkup::new(cell, row)))
             .collect();
-        Self { grid, shape, cells }
+        Self { grid, cells }
+    }
+
+    /// How its rows are sorted.
+    pub fn sort(&self) -> Sort {
+        self.grid.sort
     }
 
     /// Draws what differs from what is there. `chosen` gets the focus if the table had it and is drawn anew.
     pub fn draw(&self, table: &Element, drawn: Option<&Self>, chosen: Position) {
-        let Some(drawn) = drawn.filter(|drawn| drawn.shape == self.shape) else {
+        let Some(drawn) = drawn.filter(|drawn| drawn.grid.has_shape_of(&self.grid)) else {
             let active = document().active_element();
-            let has_focus = active.is_some_and(|active| table.contains(Some(&active)));
+            let active = active.filter(|active| table.contains(Some(active)));
             table.set_inner_html(&self.html());
-            if has_focus {
-                focus_cell(table, chosen);
+            match active.map(|active| active.id()) {
+                None => {}
+                // of a cell
+                Some(id) if id.is_empty() => focus_cell(table, chosen),
+                Some(id) => focus(&id),
             }
             return;
         };
@@ -94,14 +91,12 @@ impl Drawing {
         html.add("</tr></thead>", &[]);
         let width = (grid.columns.len() + 1).to_string();
         let mut cells = self.cells.iter();
+        let mut groups = grid.groups.iter().peekable();
         for (index, row) in grid.rows.iter().enumerate() {
-            if index == 0 || grid.rows[index - 1].arch != row.arch {
-                html.add(
-                    "<tbody><tr class=\"arch\"><th scope=\"rowgroup\" colspan=\"{}\">{} · {}</th></tr>",
-                    &[&width, &row.arch.to_string(), row.arch.generation()],
-                );
+            while let Some(group) = groups.next_if(|group| group.first <= index) {
+                group_head(&mut html, group, &width);
             }
-            row_head(&mut html, row);
+            row_head(&mut html, row, grid.sort);
             let dtypes = grid.columns.iter().enumerate();
             for ((column, dtype), cell) in dtypes.zip(cells.by_ref()) {
                 html.add(
@@ -117,20 +112,38 @@ impl Drawing {
                 html.append(&cell.inner).add("</td>", &[]);
             }
             html.add("</tr>", &[]);
-            if grid
-                .rows
-                .get(index + 1)
-                .is_none_or(|next| next.arch != row.arch)
-            {
-                html.add("</tbody>", &[]);
-            }
+        }
+        for group in groups {
+            group_head(&mut html, group, &width);
         }
         html.into_string()
     }
 }
 
-fn row_head(html: &mut Markup, row: &GridRow) {
-    html.add("<tr><th scope=\"row\">", &[]);
+/// An architecture's heading, which folds its rows. Its id is where the focus returns to when the table is drawn anew.
+fn group_head(html: &mut Markup, group: &Group, width: &str) {
+    let arch = group.arch.to_string();
+    html.add(
+        "<tbody><tr class=\"arch\"><th scope=\"rowgroup\" colspan=\"{}\"><button type=\"button\" id=\"fold-{}\" \
+         data-toggle=\"{}\" aria-expanded=\"{}\">{} · {} <small>{}</small></button></th></tr>",
+        &[
+            width,
+            &arch,
+            &Toggle::Fold(group.arch).index(),
+            if group.is_folded { "false" } else { "true" },
+            &arch,
+            group.arch.generation(),
+            &text::counted(group.gpus as u64, "GPU"),
+        ],
+    );
+}
+
+fn row_head(html: &mut Markup, row: &GridRow, sort: Sort) {
+    html.add("<tr", &[]);
+    if row.is_outside {
+        html.add(" class=\"outside\"", &[]);
+    }
+    html.add("><th scope=\"row\">", &[]);
     for gpu in &row.gpus {
         html.add(
             "<span data-gpu=\"{}\">{}<small>{}</small></span> ",
@@ -140,6 +153,16 @@ fn row_head(html: &mut Markup, row: &GridRow) {
                 text::gpu_memory(gpu).as_deref().unwrap_or(""),
             ],
         );
+    }
+    // where no heading says it
+    if sort != Sort::Arch {
+        html.add(
+            "<small class=\"of-arch\">{}</small>",
+            &[&row.arch.to_string()],
+        );
+    }
+    if row.is_outside {
+        html.add("<em>chosen, but filtered out</em>", &[]);
     }
     html.add("</th>", &[]);
 }
@@ -159,14 +182,14 @@ impl CellMarkup {
                 fits,
                 ..
             } => {
-                let fits = fits.as_ref().map(|fits| format!("{fits}×"));
+                let fits = fits.as_ref().map(|fits| fits.shown() + "×");
                 html.add(
                     "<b>{}</b><span class=\"figures\"><span>{}/token</span> <span class=\"fits\">{}</span></span>",
                     &[
                         dtype.as_str(),
                         &text::per_token(*marginal),
                         if row.pool_exceeds {
-                            "pool > GPU"
+                            text::POOL_EXCEEDS
                         } else {
                             fits.as_deref().unwrap_or_default()
                         },
@@ -184,8 +207,8 @@ impl CellMarkup {
     }
 }
 
-/// Marks what is chosen: the cell, its row, its column and the GPU's name.
-pub fn mark(table: &Element, (row, column): Position, gpu: &CatalogGpu) {
+/// Marks what is chosen: the cell, its row, its column, by which rows may be sorted, and the GPU's name.
+pub fn mark(table: &Element, (row, column): Position, gpu: &CatalogGpu, sort: Sort) {
     let chosen = cell_selector((row, column));
     let set = |selector: &str, attributes: &[(&str, &str)]| {
         if let Ok(Some(element)) = table.query_selector(selector) {
@@ -202,10 +225,13 @@ pub fn mark(table: &Element, (row, column): Position, gpu: &CatalogGpu) {
     for marked in ["th[data-on]", "tr[data-on]", "span[data-on]"] {
         if let Ok(Some(element)) = table.query_selector(marked) {
             let _ = element.remove_attribute("data-on");
+            let _ = element.remove_attribute("aria-sort");
         }
     }
     let on = [("data-on", "")];
-    set(&format!("thead th:nth-child({})", column + 2), &on);
+    let sorted = [("data-on", ""), ("aria-sort", "descending")];
+    let head = if sort == Sort::Arch { &on[..] } else { &sorted };
+    set(&format!("thead th:nth-child({})", column + 2), head);
     set(&format!("tr:has({chosen})"), &on);
     set(&format!("[{GPU}=\"{}\"]", gpu.key), &on);
 }

@@ -10,6 +10,7 @@ mod detail;
 mod drafting;
 mod drop;
 mod events;
+mod export;
 mod field;
 mod figures;
 mod frame;
@@ -26,6 +27,7 @@ mod refusal;
 mod releases;
 mod slots;
 mod suggestions;
+mod tools;
 mod verdict;
 mod why;
 

@@ -28,6 +28,8 @@ const STATES = {
   drafter: '?model=deepseek-ai/DeepSeek-R1&spec_method=mtp&spec_tokens=2',
   'draft-model': '?model=Qwen/Qwen3-32B&spec_method=draft_model&spec_model=me/mine',
   everything: '?rows=each&dtypes=all&enforce_eager=true',
+  sorted: '?sort=fit',
+  filtered: '?arch=SM120&mem=48-&fold=SM120',
 };
 
 /** What else a person brings it to, in a few steps. */
@@ -40,6 +42,9 @@ const STEPS = {
   },
   'nothing-found': async (page) => {
     await page.getByRole('combobox', { name: 'Model', exact: true }).fill('no such model');
+  },
+  export: async (page) => {
+    await page.getByRole('button', { name: 'Export', exact: true }).click();
   },
   'held-over': async (page) => {
     const held = await page.evaluateHandle(() => {
