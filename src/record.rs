@@ -31,7 +31,7 @@ impl Record {
             .0
             .get(kind.release)
             .and_then(|release| release.get(&kind.architecture));
-        let count = of_architecture.and_then(|kinds| kinds.get(&kind.within));
+        let count = of_architecture.and_then(|kinds| kinds.get(&kind.within()));
         count.and_then(Value::as_integer).unwrap_or(0)
     }
 

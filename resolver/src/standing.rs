@@ -1,5 +1,7 @@
 //! On what an answer stands: which of vLLM's own recorded answers are of its kind.
 
+use crate::dtype::CacheDtype;
+use crate::gpu::Arch;
 use crate::model::Model;
 use crate::request::Request;
 
@@ -11,9 +13,10 @@ pub struct Signature {
     pub release: &'static str,
     /// `architectures[0]`
     pub architecture: String,
-    /// Architecture of the GPU, the dtype as asked, and what is asked beside, such as
-    /// `SM90 fp8 +pp +mtp`.
-    pub within: String,
+    /// Architecture of the GPU and the dtype as asked.
+    cell: String,
+    /// What is asked beside, such as ` +pp +mtp`.
+    beside: String,
 }
 
 impl Signature {
@@ -23,7 +26,7 @@ impl Signature {
         let arch = request.gpu.capability.arch()?;
         let args = &request.args;
         let dtype = args.kv_cache_dtype.as_deref().unwrap_or("auto");
-        let mut within = format!("{arch} {dtype}");
+        let mut asked = String::new();
         let several = |size: Option<i64>| size.is_some_and(|size| size > 1);
         let beside = [
             (several(args.pipeline_parallel_size), " +pp"),
@@ -35,17 +38,38 @@ impl Signature {
         ];
         for (is_asked, name) in beside {
             if is_asked {
-                within.push_str(name);
+                asked.push_str(name);
             }
         }
         if let Some(method) = args.draft_method() {
-            within.push_str(" +");
-            within.push_str(method);
+            asked.push_str(" +");
+            asked.push_str(method);
         }
         Some(Self {
             release: request.release.version(),
             architecture: Model::architecture(&request.hf_config)?.to_owned(),
-            within,
+            cell: cell(arch, dtype),
+            beside: asked,
         })
     }
+
+    /// The same question on another GPU, with another dtype.
+    #[must_use]
+    pub fn with(&self, arch: Arch, dtype: CacheDtype) -> Self {
+        Self {
+            cell: cell(arch, dtype.as_str()),
+            ..self.clone()
+        }
+    }
+
+    /// What sets it apart among those of its release and architecture, such as
+    /// `SM90 fp8 +pp +mtp`.
+    #[must_use]
+    pub fn within(&self) -> String {
+        [self.cell.as_str(), &self.beside].concat()
+    }
+}
+
+fn cell(arch: Arch, dtype: &str) -> String {
+    format!("{arch} {dtype}")
 }

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
+use kv_resolver::Outcome;
 use kv_resolver::catalog::CatalogGpu;
+use kv_resolver::standing::Signature;
 use leptos::prelude::document;
 use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlElement};
@@ -11,6 +13,7 @@ use super::clicks::{CELL, GPU, focus};
 use crate::answers::Cell;
 use crate::grid::{Grid, GridRow, Group};
 use crate::markup::Markup;
+use crate::record::Record;
 use crate::text;
 use crate::view::{Sort, Toggle};
 
@@ -21,6 +24,8 @@ type Position = (usize, usize);
 /// while its rows and columns stay, only cells that change are drawn again.
 pub struct Drawing {
     grid: Arc<Grid>,
+    /// Whether its cells say on what they stand.
+    has_record: bool,
     /// Row by row.
     cells: Vec<CellMarkup>,
 }
@@ -32,14 +37,20 @@ struct CellMarkup {
 }
 
 impl Drawing {
-    /// A grid's drawing.
-    pub fn new(grid: Arc<Grid>) -> Self {
-        let cells = grid
-            .rows
-            .iter()
-            .flat_map(|row| row.cells.iter().map(|cell| CellMarkup::new(cell, row)))
-            .collect();
-        Self { grid, cells }
+    /// A grid's drawing; with the record, if it is here, and the kind of the question.
+    pub fn new(grid: Arc<Grid>, record: Option<(&Record, &Signature)>) -> Self {
+        let mut cells = Vec::with_capacity(grid.rows.len() * grid.columns.len());
+        for row in &grid.rows {
+            for (cell, dtype) in row.cells.iter().zip(&grid.columns) {
+                let count = record.map(|(record, kind)| record.count(&kind.with(row.arch, *dtype)));
+                cells.push(CellMarkup::new(cell, row, count));
+            }
+        }
+        Self {
+            grid,
+            has_record: record.is_some(),
+            cells,
+        }
     }
 
     /// How its rows are sorted.
@@ -61,7 +72,7 @@ impl Drawing {
             }
             return;
         };
-        if Arc::ptr_eq(&drawn.grid, &self.grid) {
+        if Arc::ptr_eq(&drawn.grid, &self.grid) && drawn.has_record == self.has_record {
             return;
         }
         let Ok(elements) = table.query_selector_all("td") else {
@@ -168,13 +179,24 @@ fn row_head(html: &mut Markup, row: &GridRow, sort: Sort) {
 }
 
 impl CellMarkup {
-    fn new(cell: &Cell, row: &GridRow) -> Self {
+    fn new(cell: &Cell, row: &GridRow, answers: Option<i128>) -> Self {
         let outcome = cell.outcome();
         let mut html = Markup::new();
         html.add(
             "<span class=\"outcome\"><i aria-hidden=\"true\">{}</i>{}</span>",
             &[text::glyph(outcome), outcome.as_str()],
         );
+        let says_so = !matches!(outcome, Outcome::Unmodelled | Outcome::Unverified);
+        if let Some(count) = answers.filter(|_| says_so) {
+            let (mark, why) = match count {
+                0 => ("○", "derived".to_owned()),
+                count => ("●", ["verified, ", &count.to_string()].concat()),
+            };
+            html.add(
+                "<small class=\"stands\" title=\"{}\"><i aria-hidden=\"true\">{}</i><span class=\"hidden\">{}</span></small>",
+                &[&why, mark, &why],
+            );
+        }
         match cell {
             Cell::Starts {
                 dtype,

@@ -24,5 +24,10 @@ pub fn legend() -> String {
          likely to leave for the KV cache</li>",
         &[],
     );
+    html.add(
+        "<li class=\"plain-word\"><b>●</b> verified: vLLM’s own answers of this kind are recorded, and equal <b>○</b> \
+         derived: the rules are modelled, this combination is in no recorded answer</li>",
+        &[],
+    );
     html.into_string()
 }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use kv_resolver::standing::Signature;
 use leptos::html;
 use leptos::prelude::*;
 use wasm_bindgen::JsCast;
@@ -22,6 +23,7 @@ pub fn Matrix() -> impl IntoView {
     let (head, table) = (NodeRef::<html::Div>::new(), NodeRef::<html::Table>::new());
     Effect::new(move |drawn: Option<Option<Drawing>>| {
         let drawn = drawn.flatten();
+        let record = state.record.get();
         let found = state.page.with(|page| {
             let answers = page.answers.as_ref();
             if let Some(head) = head.get() {
@@ -30,7 +32,10 @@ pub fn Matrix() -> impl IntoView {
             let answers = answers?;
             let (gpu, dtype) = (answers.answer.gpu, answers.answer.dtype);
             let position = answers.grid.position(gpu, dtype);
-            Some((Drawing::new(Arc::clone(&answers.grid)), position, gpu))
+            let kind = Signature::of(&answers.answer.request());
+            let record = record.as_deref().zip(kind.as_ref());
+            let drawing = Drawing::new(Arc::clone(&answers.grid), record);
+            Some((drawing, position, gpu))
         });
         let (drawing, position, gpu) = found?;
         if let Some(table) = table.get() {

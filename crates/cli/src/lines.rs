@@ -33,7 +33,9 @@ pub fn signatures() -> io::Result<Exit> {
             Some(kind) => writeln!(
                 out,
                 "{}\t{}\t{}",
-                kind.release, kind.architecture, kind.within
+                kind.release,
+                kind.architecture,
+                kind.within()
             )?,
             None => writeln!(out)?,
         }
