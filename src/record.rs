@@ -1,5 +1,6 @@
 //! On what an answer stands: how many of vLLM's own answers are of its kind. The counts are a file beside the page.
 
+use kv_resolver::memory::Source;
 use kv_resolver::standing::Signature;
 use kv_resolver::{Outcome, Value};
 
@@ -55,12 +56,26 @@ impl Record {
                 "derived",
                 "its rules are modelled; none of vLLM’s own answers here is of this very combination".to_owned(),
             ),
-            1 => ("verified", "one of vLLM’s own answers is of this kind, and equal".to_owned()),
+            1 => (
+                "verified",
+                "one of vLLM’s own answers is of this kind, and equal".to_owned() + estimate(answer),
+            ),
             count => (
                 "verified",
-                format!("{count} of vLLM’s own answers are of this kind, and all equal"),
+                format!(
+                    "{count} of vLLM’s own answers are of this kind, and all equal{}",
+                    estimate(answer)
+                ),
             ),
         }
+    }
+}
+
+/// That a pool is not among what is compared.
+fn estimate(answer: &Answer) -> &'static str {
+    match answer.planned().map(|memory| memory.planned.source) {
+        Some(Source::Estimated) => "; the pool is an estimate, of which nothing is claimed",
+        Some(Source::Given | Source::Pinned | Source::Printed) | None => "",
     }
 }
 

@@ -242,7 +242,10 @@ fn holds(html: &mut Markup, memory: &Memory) {
     );
     html.add(HEAD, &[]);
     let name = |length: u64| ["requests of ", &text::tokens(length)].concat();
-    if base.is_auto_fit() {
+    let starts = planned.ends[2].fit.is_ok();
+    if !starts {
+        // its length is what there is to tell
+    } else if base.is_auto_fit() {
         row(html, "max_model_len, as it is fitted", &|fit| {
             text::number(fit.max_model_len)
         });
@@ -254,7 +257,7 @@ fn holds(html: &mut Markup, memory: &Memory) {
             fit.requests.shown() + "×"
         });
     }
-    for length in lengths(memory.length()) {
+    for length in lengths(memory.length()).filter(|_| starts) {
         row(html, &name(length), &|fit| {
             let requests = base.requests_of(fit.requests.num_blocks, length);
             requests.map_or_else(|_| "—".to_owned(), |requests| requests.shown() + "×")
@@ -274,7 +277,9 @@ fn holds(html: &mut Markup, memory: &Memory) {
         "",
         [&longest[0], &longest[1], &longest[2]],
     );
-    row(html, "blocks", &|fit| text::number(fit.requests.num_blocks));
+    if starts {
+        row(html, "blocks", &|fit| text::number(fit.requests.num_blocks));
+    }
     html.add(
         "</tbody></table></div><p class=\"hint\">By what vLLM reserves for each request; more than max_num_seqs, {}, \
          never run at once. The tokens in vLLM’s line are requests × max_model_len, not what the cache can hold of \
