@@ -11,10 +11,10 @@ use super::chart::chart;
 use super::clicks::ANSWER_ID;
 use super::figures::{capacity, figures};
 use super::groups::groups;
+use super::kinds::{kinds, shown};
 use super::memory::memory;
 use super::refusal::refusal;
 use super::releases::releases;
-use super::slots::slots;
 use super::suggestions::suggestions;
 use super::why::why;
 use crate::answer::Answer;
@@ -25,7 +25,11 @@ use crate::text;
 /// The whole answer for the chosen cell.
 #[component]
 pub fn Detail() -> impl IntoView {
-    let html = state().shown(|page| page.answer().map(|whole| answer(whole)).unwrap_or_default());
+    let html = state().shown(|page| {
+        page.answer()
+            .map(|whole| answer(whole, &shown()))
+            .unwrap_or_default()
+    });
     view! {
         <section
             id=ANSWER_ID
@@ -37,11 +41,11 @@ pub fn Detail() -> impl IntoView {
     }
 }
 
-fn answer(answer: &Answer) -> String {
+fn answer(answer: &Answer, shown: &str) -> String {
     let mut html = Markup::new();
     head(&mut html, answer);
     match &answer.result {
-        Ok(resolution) => resolved(&mut html, answer, resolution),
+        Ok(resolution) => resolved(&mut html, answer, resolution, shown),
         Err(error) => {
             refusal(&mut html, answer, error);
             from_the_gpu(&mut html, answer);
@@ -88,7 +92,7 @@ fn head(html: &mut Markup, answer: &Answer) {
     );
 }
 
-fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
+fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution, shown: &str) {
     if resolution.outcome == Outcome::Unverified {
         html.add(
             "<p class=\"ours\"><b>Unverified:</b> {}. These figures are what the plan comes to, not a promise that it \
@@ -105,7 +109,7 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     groups(html, resolution);
     html.add("</div>", &[]);
     block(html, resolution);
-    slots(html, resolution);
+    kinds(html, resolution, shown);
     notes(html, &resolution.notes);
 }
 

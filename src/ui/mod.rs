@@ -15,6 +15,7 @@ mod figures;
 mod frame;
 mod grid;
 mod groups;
+mod kinds;
 mod legend;
 mod matrix;
 mod memory;
@@ -24,8 +25,8 @@ mod more_flags;
 mod recognised;
 mod refusal;
 mod releases;
-mod slots;
 mod suggestions;
+mod taken_apart;
 mod verdict;
 mod why;
 

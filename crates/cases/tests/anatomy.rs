@@ -138,7 +138,7 @@ fn a_page_of_deepseek_v4_as_a_comment() {
  * vLLM 0.33.0, fp8_ds_mla, BLHNC
  * C4: 21 layers, the first model.layers.2.attn
  * page: 37,440 B for 256 tokens: 1 head x 64 states of 584 B
- * block: 1,002,240 B
+ * block: 1,002,240 B, 42,853 blocks in the pool
  * group 2, 21 layers from model.layers.2.attn: base + 181440 + l * 37440 + b * 1002240
  *
  * struct page {
@@ -176,6 +176,7 @@ fn the_indexers_keys_as_json() {
   "kv_cache_dtype": "auto",
   "kv_cache_layout": "LBNHC",
   "block_bytes": 5012736,
+  "num_blocks": 8568,
   "block_size": 64,
   "tokens_per_state": 1,
   "heads": 1,

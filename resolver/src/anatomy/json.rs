@@ -147,6 +147,8 @@ impl Json {
             resolution.kv_cache_layout.map(KvCacheLayout::as_str),
         );
         self.number("block_bytes", resolution.bytes_per_block);
+        let capacity = resolution.capacity.as_ref();
+        self.optional("num_blocks", capacity.map(|capacity| capacity.num_blocks));
         self.number("block_size", kind.block_size);
         self.key("tokens_per_state");
         self.raw(&row.tokens_per_state.to_string());

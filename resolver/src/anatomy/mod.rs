@@ -228,15 +228,26 @@ pub struct LayerAnatomy {
 impl Resolution {
     /// What the pages of each kind of layer are made of, in the order of `layers`.
     pub fn anatomy(&self) -> Vec<LayerAnatomy> {
-        let rows = self.makings.rows.iter().enumerate();
-        rows.map(|(layer, row)| LayerAnatomy {
+        let layers = 0..self.layers.len();
+        layers.filter_map(|layer| self.anatomy_of(layer)).collect()
+    }
+
+    /// What the pages of one kind of layer are made of, by its number in `layers`.
+    pub fn anatomy_of(&self, layer: usize) -> Option<LayerAnatomy> {
+        let row = self.makings.rows.get(layer)?;
+        Some(LayerAnatomy {
             layer,
             backend: row.backend.map(crate::backend::layer::LayerBackend::as_str),
             block_size: row.spec.block_size,
             page: page(self, layer, row),
-            places: place::places(self, layer, &row.spec),
+            places: self.places(layer),
         })
-        .collect()
+    }
+
+    /// Where the pages of one kind of layer lie, in the order of the groups.
+    pub fn places(&self, layer: usize) -> Vec<Place> {
+        let row = self.makings.rows.get(layer);
+        row.map_or_else(Vec::new, |row| place::places(self, layer, &row.spec))
     }
 }
 
@@ -308,7 +319,7 @@ fn opaque(bytes: u64) -> Region {
             elements: bytes,
             dtype: "uint8",
             kind: FieldKind::Unknown,
-            what: "content: the bytes are known, the order inside is not modelled",
+            what: "what is kept, in an order that is not modelled",
         }],
         source: Source {
             file: "vllm/v1/kv_cache_interface.py",

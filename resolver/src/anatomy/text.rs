@@ -14,9 +14,14 @@ impl LayerAnatomy {
         let lines = self.lines(resolution);
         let lines = lines.iter().map(String::as_str);
         for line in [heading].into_iter().chain(lines) {
-            // the comment must not end before its end
-            let line = format!(" * {}", line.replace("*/", "* /"));
-            text.push_str(line.trim_end());
+            text.push_str(if line.is_empty() { " *" } else { " * " });
+            for character in line.chars() {
+                // the comment must not end before its end
+                if character == '/' && text.ends_with('*') {
+                    text.push(' ');
+                }
+                text.push(character);
+            }
             text.push('\n');
         }
         text.push_str(" */\n");
@@ -69,9 +74,14 @@ impl LayerAnatomy {
                 thousands(page.slot_bytes()),
             )
         });
+        let blocks = resolution.capacity.as_ref().map(|capacity| {
+            let blocks = counted(capacity.num_blocks, "block");
+            format!(", {blocks} in the pool")
+        });
         lines.push(format!(
-            "block: {} B",
-            thousands(resolution.bytes_per_block)
+            "block: {} B{}",
+            thousands(resolution.bytes_per_block),
+            blocks.unwrap_or_default()
         ));
         for place in &self.places {
             lines.push(place.formula());
