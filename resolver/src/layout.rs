@@ -154,11 +154,7 @@ pub(crate) fn check_order_in_page(
     backends: &[&str],
     arch: Arch,
 ) -> Result<(), Box<Refusal>> {
-    let sets_its_own = |backend: &&str| match *backend {
-        "FLASHINFER" => arch == Arch::Sm100,
-        "FLASHINFER_MLA" | "FLASHINFER_MLA_SPARSE" | "TOKENSPEED_MLA" => true,
-        _ => false,
-    };
+    let sets_its_own = |backend: &&str| sets_heads_first(backend, arch);
     let reads = |backend: &&str| {
         [
             "FLASH_ATTN",
@@ -176,6 +172,23 @@ pub(crate) fn check_order_in_page(
         }
         Some(_) => Ok(()),
     }
+}
+
+/// Whether a backend sets the order in a page by itself, which is heads first, in a
+/// release without a choice of layouts. `get_required_kv_cache_layout`
+fn sets_heads_first(backend: &str, arch: Arch) -> bool {
+    match backend {
+        "FLASHINFER" => arch == Arch::Sm100,
+        "FLASHINFER_MLA" | "FLASHINFER_MLA_SPARSE" | "TOKENSPEED_MLA" => true,
+        _ => false,
+    }
+}
+
+/// Whether pages have all states of a head together in a release without a choice
+/// of layouts. Mirrors `vllm/v1/attention/backends/utils.py` `get_kv_cache_layout`.
+pub(crate) fn heads_first(requested: Option<&str>, backends: &[&str], arch: Arch) -> bool {
+    let sets = |backend: &&str| sets_heads_first(backend, arch);
+    !backends.contains(&"HPC_ATTN") && (backends.iter().any(sets) || requested == Some("HND"))
 }
 
 /// Picks the layout for the whole model.

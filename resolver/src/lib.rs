@@ -6,6 +6,7 @@
 //! no global state, no panic on any input; sizes are checked integers in bytes.
 
 pub mod advice;
+pub mod anatomy;
 pub mod args;
 pub mod backend;
 pub mod capacity;

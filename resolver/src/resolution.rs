@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::Serialize;
 
+use crate::anatomy::Makings;
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::error::{Outcome, Refusal};
 use crate::layout::KvCacheLayout;
@@ -377,6 +378,9 @@ pub struct Resolution {
     /// What another pool would come to.
     #[serde(skip)]
     pub(crate) sizing: Sizing,
+    /// What its pages are made of.
+    #[serde(skip)]
+    pub(crate) makings: Makings,
     /// What the answer does not say by itself.
     pub notes: Vec<Note>,
     /// Why.
@@ -472,13 +476,18 @@ impl Resolution {
 }
 
 impl TensorRun {
-    fn place(&self, placements: &mut Vec<LayerPlacement>) {
-        let mut offset = self.offset;
+    /// The layers' names, in the order of the pages.
+    pub fn names(&self) -> impl Iterator<Item = String> {
         let numbered = self
             .layer_indices
             .iter()
             .map(|index| format!("{}.{index}.{}", self.name_prefix, self.name_suffix));
-        for name in numbered.chain(self.other_names.iter().cloned()) {
+        numbered.chain(self.other_names.iter().cloned())
+    }
+
+    fn place(&self, placements: &mut Vec<LayerPlacement>) {
+        let mut offset = self.offset;
+        for name in self.names() {
             placements.push(LayerPlacement {
                 name,
                 group: self.group,

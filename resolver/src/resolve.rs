@@ -192,6 +192,8 @@ fn decoder(
     let mut resolution = plan(request, config, (built, &ranges), &checks, notes, trace)?;
     let rank = Rank::of(request, common, config, profile, arch);
     resolution.weights = weights::decoder(&rank, decoder, config.speculation.as_ref(), trace);
+    resolution.makings.mla = decoder.mla;
+    resolution.makings.states = spec::decoder::linear_states(&context);
     notes::on_any(request, config, &resolution, notes);
     Ok(resolution)
 }
@@ -313,6 +315,7 @@ fn plan(
         Outcome::Becomes
     };
     Ok(Resolution {
+        makings: rows.makings(&built, request, checks.arch),
         outcome,
         requested_cache_dtype: config.requested_cache_dtype,
         cache_dtype: built.cache_dtype,
@@ -340,7 +343,7 @@ fn plan(
         fixed_bytes_per_request: plan.fixed_bytes_per_request,
         request_bytes: plan.request_bytes,
         slot_bytes: rows
-            .rows
+            .list
             .iter()
             .map(|row| SlotBytes {
                 role: row.role,
@@ -348,7 +351,7 @@ fn plan(
                 tokens_per_state: row.tokens_per_state,
             })
             .collect(),
-        layers: rows.rows,
+        layers: rows.list,
         groups: plan.groups,
         weights: WeightBytes::default(),
         available_memory: pool_bytes(request),

@@ -11,7 +11,7 @@ use web_sys::{Element, HtmlElement, MouseEvent};
 
 use super::export::{EXPORT, export};
 use super::suggestions::CHANGE;
-use super::{model_search, releases};
+use super::{kinds, model_search, releases};
 use crate::state::State;
 use crate::view::Toggle;
 
@@ -96,6 +96,10 @@ pub fn on_click(state: State, event: &MouseEvent) {
         state.load_catalog();
         // the button goes with its message
         focus(model_search::ID);
+    } else if let Some((button, form)) = above(&target, kinds::ANATOMY) {
+        kinds::copy_anatomy(state, &button, &form);
+    } else if let Some((_, index)) = above(&target, kinds::PAGES) {
+        kinds::choose(state, &index);
     } else if let Some((button, _)) = above(&target, COPY) {
         let text = button
             .parent_element()
@@ -148,7 +152,7 @@ pub fn focus(id: &str) {
 }
 
 /// The element, or the nearest around it, that has the attribute; with its value.
-fn above(element: &Element, name: &str) -> Option<(Element, String)> {
+pub fn above(element: &Element, name: &str) -> Option<(Element, String)> {
     let element = element.closest(&format!("[{name}]")).ok()??;
     let value = element.get_attribute(name)?;
     Some((element, value))

@@ -11,10 +11,10 @@ use super::chart::chart;
 use super::clicks::ANSWER_ID;
 use super::figures::{capacity, figures};
 use super::groups::groups;
+use super::kinds::{kinds, shown};
 use super::memory::memory;
 use super::refusal::refusal;
 use super::releases::releases;
-use super::slots::slots;
 use super::suggestions::suggestions;
 use super::why::why;
 use crate::answer::Answer;
@@ -33,7 +33,7 @@ pub fn Detail() -> impl IntoView {
         state.page.with(|page| {
             let whole = page.answer();
             whole
-                .map(|whole| answer(whole, record.as_deref()))
+                .map(|whole| answer(whole, record.as_deref(), &shown()))
                 .unwrap_or_default()
         })
     });
@@ -48,12 +48,12 @@ pub fn Detail() -> impl IntoView {
     }
 }
 
-fn answer(answer: &Answer, record: Option<&Record>) -> String {
+fn answer(answer: &Answer, record: Option<&Record>, shown: &str) -> String {
     let mut html = Markup::new();
     head(&mut html, answer);
     standing(&mut html, answer, record);
     match &answer.result {
-        Ok(resolution) => resolved(&mut html, answer, resolution),
+        Ok(resolution) => resolved(&mut html, answer, resolution, shown),
         Err(error) => {
             refusal(&mut html, answer, error);
             from_the_gpu(&mut html, answer);
@@ -119,7 +119,7 @@ fn head(html: &mut Markup, answer: &Answer) {
     );
 }
 
-fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
+fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution, shown: &str) {
     if resolution.outcome == Outcome::Unverified {
         html.add(
             "<p class=\"ours\"><b>Unverified:</b> {}. These figures are what the plan comes to, not a promise that it \
@@ -136,7 +136,7 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     chart(html, resolution, planned.or(given));
     groups(html, resolution);
     block(html, resolution);
-    slots(html, resolution);
+    kinds(html, resolution, shown);
     notes(html, &resolution.notes);
 }
 

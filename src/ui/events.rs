@@ -5,11 +5,12 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 use web_sys::{DragEvent, Element, Event, HtmlInputElement, HtmlSelectElement};
 
-use super::{drop, model_field, model_search, tools};
+use super::{drop, kinds, model_field, model_search, tools};
 use crate::state::State;
 
-const KINDS: [&str; 10] = [
+const KINDS: [&str; 11] = [
     "mousedown",
+    "mousemove",
     "focusin",
     "focusout",
     "input",
@@ -38,6 +39,7 @@ fn on_event(state: State, event: &Event) {
     };
     let target: Element = target;
     model_search::on_event(state, event, &target);
+    kinds::on_event(state, event, &target);
     if event.type_() != "change" {
         return;
     }

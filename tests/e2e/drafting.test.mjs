@@ -41,7 +41,7 @@ test('mtp on V4-Flash: a window layer more, which costs nothing, as kvx show say
     assert.match(await verdict.innerText(), /DeepSeek-V4-Flash with mtp on 8 × H200/);
     assert.match(await drafter.innerText(), /mtp, 1 token a step[\s\S]*1 × window · costs nothing/);
     assert.match(await weights.innerText(), / · the drafter [\d.]+ [GM]iB: [\d,]+ B$/);
-    assert.match(await page.locator('.slots').innerText(), /window · draft/);
+    assert.match(await page.locator('.kinds').innerText(), /window · draft/);
     assert.doesNotMatch(await answer.innerText(), /21 × window/);
     assert.match(await command.innerText(), /--speculative-config '\{"method": "mtp", "num_speculative_tokens": 1\}'/);
     assert.equal(await model.isVisible(), false, 'its layers are the checkpoint’s own');

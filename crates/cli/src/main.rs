@@ -2,6 +2,7 @@
 
 mod changes;
 mod drafting;
+mod layout;
 mod lines;
 mod options;
 mod plan;
@@ -87,6 +88,7 @@ fn command() -> Command {
         .subcommand(options::show())
         .subcommand(options::plan())
         .subcommand(options::diff())
+        .subcommand(options::layout())
         .subcommand(Command::new("gpus").about("List the GPUs of the catalog"))
         .subcommand(Command::new("models").about("List the models of the catalog"))
         .subcommand(Command::new("releases").about("List the vLLM releases that are modelled"))
@@ -114,6 +116,7 @@ fn main() -> ExitCode {
         Some(("show", matches)) => show::run(matches),
         Some(("plan", matches)) => plan::run(matches),
         Some(("diff", matches)) => changes::run(matches),
+        Some(("layout", matches)) => layout::run(matches),
         Some(("gpus", _)) => lines::print(&gpus()),
         Some(("models", _)) => lines::print(&models()),
         Some(("releases", _)) => lines::print(&releases()),

@@ -1,4 +1,4 @@
-//! The options of `kvx show` and `kvx diff`: their own, and those of `vllm serve`.
+//! The options of the commands that ask: their own, and those of `vllm serve`.
 
 use std::ffi::OsString;
 
@@ -112,6 +112,22 @@ pub fn plan() -> Command {
                 .long("mean-length")
                 .value_name("TOKENS")
                 .help("How many requests of this length fit, instead of a list"),
+        );
+    question(command, true)
+}
+
+/// `kvx layout`
+pub fn layout() -> Command {
+    let command = Command::new("layout")
+        .about("What each kind of layer's page is made of, to the byte")
+        .after_help("With --pool the strides between layers are told where they follow from it.")
+        .arg(release())
+        .arg(
+            Arg::new("c")
+                .long("c")
+                .action(ArgAction::SetTrue)
+                .conflicts_with("json")
+                .help("As comments for C"),
         );
     question(command, true)
 }

@@ -247,12 +247,13 @@ impl StateDtype {
         }
     }
 
-    /// Bytes of an element, unless it follows something else.
-    pub const fn size_bytes(self) -> Option<u64> {
+    /// The type of an element, unless it follows something else.
+    pub const fn torch(self) -> Option<TorchDtype> {
         match self {
             Self::Auto => None,
-            Self::Float32 => Some(4),
-            Self::Float16 | Self::Bfloat16 => Some(2),
+            Self::Float32 => Some(TorchDtype::Float32),
+            Self::Float16 => Some(TorchDtype::Float16),
+            Self::Bfloat16 => Some(TorchDtype::Bfloat16),
         }
     }
 }

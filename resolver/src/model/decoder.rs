@@ -1,5 +1,7 @@
 //! A decoder as the layers that keep something.
 
+use crate::dtype::TorchDtype;
+
 /// The layers of a language model.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decoder {
@@ -106,8 +108,8 @@ pub struct Linear {
     pub rows: u64,
     /// Columns of one head's state.
     pub columns: u64,
-    /// Bytes of one element of the recurrent state, if config.json says.
-    pub state_dtype_bytes: Option<u64>,
+    /// The type of the recurrent state's elements, if config.json says.
+    pub state_dtype: Option<TorchDtype>,
     /// Mamba2's groups and the width that each adds to the convolution.
     pub groups: Option<(u64, u64)>,
 }

@@ -85,6 +85,12 @@ pub struct Profile {
     /// With `nvfp4_ds_mla`, DeepSeek V4's window is packed even where its other
     /// rows are plain (since 0.31).
     pub nvfp4_packs_window: bool,
+    /// NVFP4's K and V are each dense in a page whatever the order of heads and
+    /// tokens (since 0.32); before, where heads are outermost.
+    pub nvfp4_sides_are_dense: bool,
+    /// An indexer's scale is four equal UE8M0 bytes on SM100 (since 0.33); before,
+    /// and elsewhere, a float32.
+    pub indexer_repeats_scales: bool,
     /// What the stride between blocks keeps whole.
     pub stride_rule: StrideRule,
     /// Tokens of the smallest kernel block of DeepSeek V4's window: 64 through
@@ -183,6 +189,12 @@ pub struct Files {
     pub v4_compressor: &'static str,
     /// Its attention on FlashMLA.
     pub v4_flashmla: &'static str,
+    /// Who writes its window.
+    pub v4_writer: &'static str,
+    /// Who compresses and writes its older tokens.
+    pub v4_compress: &'static str,
+    /// Who writes its compressors' states.
+    pub v4_states: &'static str,
 }
 
 /// Who stops a `--kv-cache-dtype` that does not exist.

@@ -1,7 +1,12 @@
 //! The layers of an answer: each distinct spec once.
 
+use crate::anatomy::{Makings, RowMakings};
 use crate::error::Refusal;
+use crate::gpu::Arch;
+use crate::layout::heads_first;
+use crate::request::Request;
 use crate::resolution::{DraftLayers, GroupRow, LayerRow, TensorRow};
+use crate::spec::decoder::Built;
 use crate::spec::{Layer, Layers};
 
 /// The specs as an answer has them, in order of first appearance, and where in
@@ -26,7 +31,8 @@ pub(super) fn layer_rows(layers: &Layers, marks_drafts: bool) -> Result<Rows, Bo
         .collect::<Result<_, Box<Refusal>>>()?;
     let row_of = |spec| firsts.iter().position(|first| first.spec == spec);
     Ok(Rows {
-        rows,
+        list: rows,
+        specs: firsts.iter().map(|first| first.spec).collect(),
         of_spec: (0..layers.specs.len())
             .map(|spec| row_of(spec).unwrap_or_default())
             .collect(),
@@ -53,11 +59,34 @@ pub(super) fn draft_layers(layers: &Layers) -> Vec<DraftLayers> {
 }
 
 pub(super) struct Rows {
-    pub rows: Vec<LayerRow>,
+    pub list: Vec<LayerRow>,
+    /// Each row's spec.
+    specs: Vec<usize>,
     of_spec: Vec<usize>,
 }
 
 impl Rows {
+    /// What each row's page follows from; what models alone know is added by them.
+    pub(super) fn makings(&self, built: &Built, request: &Request, arch: Arch) -> Makings {
+        let profile = request.release.profile();
+        let asked = request.env.kv_cache_layout.as_deref();
+        let of = |spec: &usize| {
+            Some(RowMakings {
+                spec: *built.layers.specs.get(*spec)?,
+                backend: built.spec_backends.get(*spec).copied(),
+            })
+        };
+        Makings {
+            release: request.release,
+            arch,
+            cache_dtype: built.cache_dtype,
+            heads_first: !profile.has_layouts && heads_first(asked, &built.backends, arch),
+            mla: None,
+            states: None,
+            rows: self.specs.iter().filter_map(of).collect(),
+        }
+    }
+
     /// Has the groups and tensors name rows, where they name specs.
     pub(super) fn rename(&self, groups: &mut [GroupRow], tensors: &mut [TensorRow]) {
         let rename =

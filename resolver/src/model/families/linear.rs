@@ -3,6 +3,7 @@
 use super::dense::{head_dim, kv_heads, plain};
 use super::mla::dims;
 use super::{MOST_LAYERS, MOST_WIDTH};
+use crate::dtype::TorchDtype;
 use crate::model::ModelError;
 use crate::model::decoder::{
     Attention, Boundary, Decoder, DecoderLayer, HeadSharing, LayerKind, Linear, LinearKernel,
@@ -10,12 +11,13 @@ use crate::model::decoder::{
 use crate::model::fields::{array, integer, integer_or, text};
 use crate::value::Value;
 
-/// Bytes of a state's element, by the dtype's name.
-fn state_dtype(config: &Value, field: &'static str) -> Result<Option<u64>, ModelError> {
+/// A state's dtype, by its name.
+fn state_dtype(config: &Value, field: &'static str) -> Result<Option<TorchDtype>, ModelError> {
     match text(config, field)? {
         None | Some("auto") => Ok(None),
-        Some("float32") => Ok(Some(4)),
-        Some("float16" | "bfloat16") => Ok(Some(2)),
+        Some("float32") => Ok(Some(TorchDtype::Float32)),
+        Some("float16") => Ok(Some(TorchDtype::Float16)),
+        Some("bfloat16") => Ok(Some(TorchDtype::Bfloat16)),
         Some(_) => Err(ModelError::Unmodelled(format!(
             "`{field}` is none of float32, float16 and bfloat16"
         ))),
@@ -50,7 +52,7 @@ pub(in crate::model) fn qwen3_5(config: &Value) -> Result<Decoder, ModelError> {
         heads: value_heads,
         rows: value_dim,
         columns: key_dim,
-        state_dtype_bytes: state_dtype(config, "mamba_ssm_dtype")?,
+        state_dtype: state_dtype(config, "mamba_ssm_dtype")?,
         groups: None,
     };
     let attention = attention(config)?;
@@ -97,8 +99,8 @@ pub(in crate::model) fn nemotron_h(config: &Value) -> Result<Decoder, ModelError
         rows: head_dim,
         columns: state,
         // silence is float32, but auto is the convolution's
-        state_dtype_bytes: match config.get_set("mamba_ssm_cache_dtype") {
-            None => Some(4),
+        state_dtype: match config.get_set("mamba_ssm_cache_dtype") {
+            None => Some(TorchDtype::Float32),
             Some(_) => state_dtype(config, "mamba_ssm_cache_dtype")?,
         },
         groups: Some((groups, 2 * state)),
@@ -182,7 +184,7 @@ pub(in crate::model) fn kimi_k3(config: &Value) -> Result<Decoder, ModelError> {
         heads,
         rows: dim,
         columns: dim,
-        state_dtype_bytes: Some(4),
+        state_dtype: Some(TorchDtype::Float32),
         groups: None,
     };
     let layers = (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|index| {

@@ -9,6 +9,7 @@ mod weights;
 mod worker;
 
 pub(crate) use drafter::{before_target, local_argmax, unknown_dtype};
+pub(crate) use rows::linear_states;
 pub(crate) use worker::concerns as worker_concerns;
 
 use crate::backend::AttentionBackend;

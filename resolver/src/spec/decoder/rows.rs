@@ -3,6 +3,7 @@
 use super::alignment::Block;
 use super::backends::Chosen;
 use super::{Context, SPECS};
+use crate::anatomy::{LinearStates, StateRows};
 use crate::backend::block_size::window_block_size;
 use crate::backend::kernel_block::{Asking, KernelBlock, kernel_blocks};
 use crate::backend::layer::{FixedBackend, LayerBackend};
@@ -232,18 +233,40 @@ fn indexer(context: &Context, block: &Block) -> Result<LayerSpec, Box<Refusal>> 
 }
 
 /// Bytes of a linear layer's states on one rank.
+pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Box<Refusal>> {
+    let (conv, recurrent) = states(context, linear)?;
+    add(
+        mul(conv.count, conv.bytes)?,
+        mul(recurrent.count, recurrent.bytes)?,
+    )
+}
+
+/// What the model's linear layers carry over on one rank, if it has such: they are
+/// all alike.
+pub(crate) fn linear_states(context: &Context) -> Option<LinearStates> {
+    let linear = context
+        .decoder
+        .layers
+        .iter()
+        .find_map(|layer| match layer.kind {
+            LayerKind::Linear(linear) => Some(linear),
+            LayerKind::Attention(_) | LayerKind::Mla { .. } => None,
+        });
+    let (conv, recurrent) = states(context, linear?).ok()?;
+    Some(LinearStates { conv, recurrent })
+}
+
+/// A linear layer's states on one rank: the convolution's and the recurrent one.
 /// Mirrors `vllm/model_executor/layers/mamba/mamba_utils.py` `MambaStateShapeCalculator`
 /// and `MambaStateDtypeCalculator`.
-pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Box<Refusal>> {
+fn states(context: &Context, linear: Linear) -> Result<(StateRows, StateRows), Box<Refusal>> {
     let tensor = context.config.tensor_parallel_size;
     let config = context.config;
-    let model = config.model_dtype.torch().size_bytes();
-    let element = config.state_dtype.size_bytes().unwrap_or(model);
+    let model = config.model_dtype.torch();
+    let element = config.state_dtype.torch().unwrap_or(model);
     let is_set = linear.kernel != LinearKernel::Kda || context.profile.kda_state_is_set;
-    let asked = is_set
-        .then(|| config.recurrent_dtype.size_bytes())
-        .flatten();
-    let recurrent = asked.or(linear.state_dtype_bytes).unwrap_or(element);
+    let asked = is_set.then(|| config.recurrent_dtype.torch()).flatten();
+    let recurrent = asked.or(linear.state_dtype).unwrap_or(element);
     let width = match linear.groups {
         None => linear.conv_dim,
         Some((groups, of_each)) => {
@@ -258,13 +281,18 @@ pub(super) fn state_bytes(context: &Context, linear: Linear) -> Result<u64, Box<
     };
     let drafted = drafted_tokens(context);
     let grows = linear.kernel != LinearKernel::Kda || context.profile.drafting.kda_conv_grows;
-    let rows = add(linear.conv_len, if grows { drafted } else { 0 })?;
-    let conv = mul(mul(rows, width / tensor)?, element)?;
-    let state = mul(
-        mul(mul(linear.heads / tensor, linear.rows)?, linear.columns)?,
-        recurrent,
-    )?;
-    add(conv, state)
+    Ok((
+        StateRows {
+            count: add(linear.conv_len, if grows { drafted } else { 0 })?,
+            bytes: mul(width / tensor, element.size_bytes())?,
+            dtype: element,
+        },
+        StateRows {
+            count: linear.heads / tensor,
+            bytes: mul(mul(linear.rows, linear.columns)?, recurrent.size_bytes())?,
+            dtype: recurrent,
+        },
+    ))
 }
 
 /// Tokens drafted in a step, by whatever method: a state is kept for each.
