@@ -314,6 +314,31 @@ fn each_family_has_its_own_page() {
         ),
         (
             latest,
+            "Qwen/Qwen3-32B",
+            "rtx-5090",
+            r#"{"tensor_parallel_size":2,"attention_backend":"B12X","kv_cache_dtype":"fp8","block_size":64}"#,
+            "attention",
+            "1 × [256 × (k 128 float8_e4m3fn) by state * heads + head; \
+             256 × (v 128 float8_e4m3fn) by state * heads + head] + 0",
+        ),
+        (
+            latest,
+            "deepseek-ai/DeepSeek-V3.2",
+            "h200",
+            r#"{"tensor_parallel_size":8,"block_size":128}"#,
+            "indexer",
+            "2 × [64 × (key 128 float8_e4m3fn) by state; 64 × (scale 4 float32) by state] + 0",
+        ),
+        (
+            latest,
+            "deepseek-ai/DeepSeek-V4-Flash",
+            "b200",
+            r#"{"attention_backend":"FLASHINFER_MLA_SPARSE_DSV4","kv_cache_dtype":"bfloat16"}"#,
+            "window",
+            "1 × [64 × (nope 896 bfloat16, rope 128 bfloat16) by state] + 0",
+        ),
+        (
+            latest,
             "Qwen/Qwen3.5-35B-A3B",
             "h200",
             r#"{"tensor_parallel_size":2}"#,

@@ -2,94 +2,109 @@
 
 use super::latent;
 use super::makings::{LinearStates, Makings, RowMakings, StateRows};
-use super::{CellOrder, Field, FieldKind, Source};
+use super::{CellOrder, Field, FieldKind, Region, Source};
 use crate::backend::AttentionBackend as B;
 use crate::backend::layer::LayerBackend;
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::spec::{LayerRole, LayerSpec};
 
-/// Cells of a region that is to be laid out.
-pub(super) struct Cells {
-    /// Their number and how they are counted; `None` for one a slot.
-    pub counted: Option<(u64, CellOrder)>,
-    /// What each is made of.
-    pub fields: Vec<Field>,
-    /// Who says so.
-    pub source: Source,
-}
-
-/// A page's regions, in order.
+/// A page's regions as they are told, field by field.
 pub(super) struct Contents {
-    /// The regions.
-    pub regions: Vec<Cells>,
+    /// The regions, in order; those without a count have a cell a slot.
+    pub regions: Vec<Region>,
     /// Whether each is a plane of its own, in which states come first whatever the
     /// layout.
     pub planes: bool,
 }
 
+/// Bytes, and elements in them.
+type Size = (u64, u64);
+
 impl Contents {
-    /// Regions with a cell a slot.
-    pub fn by_slot(regions: Vec<Vec<Field>>, source: Source) -> Self {
-        Self {
-            regions: regions
-                .into_iter()
-                .map(|fields| Cells {
-                    counted: None,
-                    fields,
-                    source,
-                })
-                .collect(),
+    /// A first region, with a cell a slot.
+    pub fn new(source: Source) -> Self {
+        let mut made = Self {
+            regions: Vec::new(),
             planes: false,
+        };
+        made.region(source);
+        made
+    }
+
+    /// Begins another region.
+    pub fn region(&mut self, source: Source) {
+        self.regions.push(Region {
+            offset: 0,
+            count: 0,
+            stride: 0,
+            order: CellOrder::Once,
+            fields: Vec::new(),
+            source,
+        });
+    }
+
+    /// Cells of the last region that are counted otherwise than by slot.
+    pub fn counted(&mut self, count: u64, order: CellOrder) {
+        if let Some(region) = self.regions.last_mut() {
+            region.count = count;
+            region.order = order;
         }
     }
 
-    /// Slots one after another, each whole.
-    pub fn whole(fields: Vec<Field>, source: Source) -> Self {
-        Self::by_slot(vec![fields], source)
+    /// Values of a type, behind what its cell has so far.
+    pub fn values(
+        &mut self,
+        name: &'static str,
+        size: Size,
+        dtype: &'static str,
+        what: &'static str,
+    ) {
+        self.field(FieldKind::Values, name, size, dtype, what);
+    }
+
+    /// The same, of scales.
+    pub fn scales(
+        &mut self,
+        name: &'static str,
+        size: Size,
+        dtype: &'static str,
+        what: &'static str,
+    ) {
+        self.field(FieldKind::Scales, name, size, dtype, what);
+    }
+
+    /// Bytes that hold nothing.
+    pub fn pad(&mut self, bytes: u64, what: &'static str) {
+        self.field(FieldKind::Padding, "pad", (bytes, bytes), "uint8", what);
+    }
+
+    #[inline(never)] // inlined it would be most of this file
+    fn field(
+        &mut self,
+        kind: FieldKind,
+        name: &'static str,
+        (bytes, elements): Size,
+        dtype: &'static str,
+        what: &'static str,
+    ) {
+        // what has no bytes is not there
+        if let Some(region) = self.regions.last_mut().filter(|_| bytes > 0) {
+            region.fields.push(Field {
+                name,
+                offset: region.stride,
+                bytes,
+                elements,
+                dtype,
+                kind,
+                what,
+            });
+            region.stride = region.stride.saturating_add(bytes);
+        }
     }
 }
 
 /// Why some order is unknown.
 pub(super) type Unknown = &'static str;
-
-/// Values of a type: so many bytes of so many elements.
-pub(super) const fn values(
-    name: &'static str,
-    (bytes, elements): (u64, u64),
-    dtype: &'static str,
-    what: &'static str,
-) -> Field {
-    Field {
-        name,
-        offset: 0,
-        bytes,
-        elements,
-        dtype,
-        kind: FieldKind::Values,
-        what,
-    }
-}
-
-/// The same, of scales.
-pub(super) const fn scales(
-    name: &'static str,
-    size: (u64, u64),
-    dtype: &'static str,
-    what: &'static str,
-) -> Field {
-    Field {
-        kind: FieldKind::Scales,
-        ..values(name, size, dtype, what)
-    }
-}
-
-/// Bytes that hold nothing.
-pub(super) const fn pad(bytes: u64, what: &'static str) -> Field {
-    Field {
-        kind: FieldKind::Padding,
-        ..values("pad", (bytes, bytes), "uint8", what)
-    }
-}
 
 /// An element's type as torch names it.
 pub(super) const fn torch_name(dtype: TorchDtype) -> &'static str {
@@ -105,6 +120,10 @@ pub(super) const fn torch_name(dtype: TorchDtype) -> &'static str {
 
 pub(super) const E4M3: &str = "float8_e4m3fn";
 pub(super) const FLOAT32: &str = "float32";
+pub(super) const E2M1: &str = "float4_e2m1";
+const CODES: &str = "E2M1 codes, two a byte";
+const K: &str = "K of one token and head";
+const V: &str = "V of one token and head";
 
 /// The type of plain rows' elements: quantised ones are bytes to vLLM's specs.
 pub(super) fn row_type(spec: &LayerSpec, asked: CacheDtype) -> &'static str {
@@ -143,41 +162,25 @@ fn linear(states: &LinearStates) -> Contents {
         file: "vllm/model_executor/layers/mamba/abstract.py",
         function: "MambaBase.bind_kv_cache",
     };
-    let region = |rows: StateRows, order, field: Field| Cells {
-        counted: Some((rows.count, order)),
-        fields: vec![Field {
-            bytes: rows.bytes,
-            elements: rows.bytes / rows.dtype.size_bytes(),
-            dtype: torch_name(rows.dtype),
-            ..field
-        }],
-        source,
-    };
-    Contents {
-        regions: vec![
-            region(
-                states.conv,
-                CellOrder::Rows,
-                values(
-                    "conv_state",
-                    (0, 0),
-                    "",
-                    "the last inputs of the convolution, a row a token",
-                ),
-            ),
-            region(
-                states.recurrent,
-                CellOrder::Heads,
-                values(
-                    "recurrent_state",
-                    (0, 0),
-                    "",
-                    "the recurrent state, head by head",
-                ),
-            ),
-        ],
-        planes: false,
-    }
+    let size = |rows: StateRows| (rows.bytes, rows.bytes / rows.dtype.size_bytes());
+    let (conv, recurrent) = (states.conv, states.recurrent);
+    let mut made = Contents::new(source);
+    made.values(
+        "conv_state",
+        size(conv),
+        torch_name(conv.dtype),
+        "the last inputs of the convolution, a row a token",
+    );
+    made.counted(conv.count, CellOrder::Rows);
+    made.region(source);
+    made.values(
+        "recurrent_state",
+        size(recurrent),
+        torch_name(recurrent.dtype),
+        "the recurrent state, head by head",
+    );
+    made.counted(recurrent.count, CellOrder::Heads);
+    made
 }
 
 /// K and V of a layer.
@@ -248,6 +251,10 @@ const fn reader(backend: B) -> Option<Source> {
             "vllm/v1/attention/backends/hpc_attn.py",
             "HpcAttentionImpl.forward",
         ),
+        B::B12x => (
+            "vllm/v1/attention/backends/b12x.py",
+            "B12xPagedAttentionImpl._kv_cache_views",
+        ),
         _ => return None,
     };
     Some(Source { file, function })
@@ -257,33 +264,19 @@ const fn reader(backend: B) -> Option<Source> {
 fn plain(spec: &LayerSpec, backend: B, asked: CacheDtype) -> Result<Contents, Unknown> {
     let element = row_type(spec, asked);
     let size = |elements: u64| (elements.saturating_mul(spec.dtype.size_bytes()), elements);
-    let k = values(
-        "k",
-        size(spec.head_size),
-        element,
-        "K of one token and head",
-    );
-    let v = values(
-        "v",
-        size(spec.head_size_v),
-        element,
-        "V of one token and head",
-    );
-    if backend == B::B12x {
-        let source = Source {
-            file: "vllm/v1/attention/backends/b12x.py",
-            function: "B12xPagedAttentionImpl._kv_cache_views",
-        };
-        return Ok(Contents {
-            planes: true,
-            ..Contents::by_slot(vec![vec![k], vec![v]], source)
-        });
-    }
-    if spec.state_content_bytes.is_some() {
+    let is_b12x = backend == B::B12x;
+    if spec.state_content_bytes.is_some() && !is_b12x {
         return Err("the packing of this backend is not modelled");
     }
     let source = reader(backend).ok_or("how this backend splits a slot is not modelled")?;
-    Ok(Contents::whole(vec![k, v], source))
+    let mut made = Contents::new(source);
+    made.planes = is_b12x;
+    made.values("k", size(spec.head_size), element, K);
+    if is_b12x {
+        made.region(source);
+    }
+    made.values("v", size(spec.head_size_v), element, V);
+    Ok(made)
 }
 
 /// A float32 scale behind the codes of each of K and V.
@@ -306,50 +299,42 @@ fn per_token_head(spec: &LayerSpec) -> Result<Contents, Unknown> {
         spec.head_size / per_byte * spec.dtype.size_bytes(),
         spec.head_size,
     );
-    let fields = vec![
-        values("k", size, element, "K of one token and head"),
-        scales("k_scale", SCALE, FLOAT32, scale),
-        values("v", size, element, "V of one token and head"),
-        scales("v_scale", SCALE, FLOAT32, scale),
-    ];
-    let source = Source {
+    let mut made = Contents::new(Source {
         file: "vllm/v1/attention/backends/triton_attn.py",
         function: "TritonAttentionImpl._ensure_scale_caches",
-    };
-    Ok(Contents::whole(fields, source))
+    });
+    made.values("k", size, element, K);
+    made.scales("k_scale", SCALE, FLOAT32, scale);
+    made.values("v", size, element, V);
+    made.scales("v_scale", SCALE, FLOAT32, scale);
+    Ok(made)
 }
 
 /// K's codes, K's scales, V's codes, V's scales, each of the whole page.
 /// Mirrors `vllm/utils/torch_utils.py` `nvfp4_split_data_scale`.
 fn nvfp4(spec: &LayerSpec, makings: &Makings, heads_first: bool) -> Result<Contents, Unknown> {
-    const CODES: &str = "E2M1 codes, two a byte";
     const SCALES: &str =
         "a scale per 16 codes; their order in here is the CUDA writer's and not modelled";
     if !heads_first && !makings.release.profile().nvfp4_sides_are_dense {
         return Err("before 0.32 NVFP4 with tokens outermost is not modelled");
     }
-    let half = |head: u64| {
-        (
-            values("codes", (head / 2, head), "float4_e2m1", CODES),
-            scales("scales", (head / 16, head / 16), E4M3, SCALES),
-        )
-    };
-    let (k, k_scales) = half(spec.head_size);
-    let (v, v_scales) = half(spec.head_size_v);
-    let named = |name, field| vec![Field { name, ..field }];
     let source = Source {
         file: "vllm/utils/torch_utils.py",
         function: "nvfp4_split_data_scale",
     };
-    Ok(Contents::by_slot(
-        vec![
-            named("k", k),
-            named("k_scales", k_scales),
-            named("v", v),
-            named("v_scales", v_scales),
-        ],
-        source,
-    ))
+    let mut made = Contents::new(source);
+    for (codes, scales, head) in [
+        ("k", "k_scales", spec.head_size),
+        ("v", "v_scales", spec.head_size_v),
+    ] {
+        if made.regions.len() > 1 {
+            made.region(source);
+        }
+        made.values(codes, (head / 2, head), E2M1, CODES);
+        made.region(source);
+        made.scales(scales, (head / 16, head / 16), E4M3, SCALES);
+    }
+    Ok(made)
 }
 
 /// Codes and norm of K, then codes, scale and zero point of V, on an even count.
@@ -365,51 +350,44 @@ fn turboquant(spec: &LayerSpec) -> Result<Contents, Unknown> {
     };
     let head = spec.head_size;
     let size = |bits: u64| (head.saturating_mul(bits).div_ceil(8), head);
-    let mut fields = match key {
-        None => vec![values("k", (head, head), E4M3, "K of one token and head")],
-        Some((bits, codes)) => vec![
-            values("k", size(bits), codes, "indices of K's centroids, packed"),
-            scales("k_norm", HALF, FLOAT16, "the norm of K"),
-        ],
-    };
-    fields.extend([
-        values("v", size(value.0), value.1, "V's codes, packed"),
-        scales("v_scale", HALF, FLOAT16, "the scale of V"),
-        scales("v_zero", HALF, FLOAT16, "the zero point of V"),
-    ]);
-    let used: u64 = fields.iter().map(|field| field.bytes).sum();
+    let mut made = Contents::new(Source {
+        file: "vllm/v1/attention/ops/triton_turboquant_store.py",
+        function: "_tq_fused_store_fp8, _tq_fused_store_mse",
+    });
+    match key {
+        None => made.values("k", (head, head), E4M3, K),
+        Some((bits, codes)) => {
+            made.values("k", size(bits), codes, "indices of K's centroids, packed");
+            made.scales("k_norm", HALF, FLOAT16, "the norm of K");
+        }
+    }
+    made.values("v", size(value.0), value.1, "V's codes, packed");
+    made.scales("v_scale", HALF, FLOAT16, "the scale of V");
+    made.scales("v_zero", HALF, FLOAT16, "the zero point of V");
+    let used = made.regions.last().map_or(0, |region| region.stride);
     let slot = spec
         .state_content_bytes
         .ok_or("an unpacked TurboQuant row")?;
-    fields.push(pad(
+    made.pad(
         slot.saturating_sub(used),
         "slots have an even count of bytes",
-    ));
-    let source = Source {
-        file: "vllm/v1/attention/ops/triton_turboquant_store.py",
-        function: "_tq_fused_store_fp8, _tq_fused_store_mse",
-    };
-    Ok(Contents::whole(fields, source))
+    );
+    Ok(made)
 }
 
 /// Codes and scales of K, then of V.
 /// Mirrors `vllm/v1/attention/ops/ultraquant/format.py`.
 fn ultraquant(spec: &LayerSpec) -> Contents {
-    const CODES: &str = "E2M1 codes, two a byte";
     const SCALES: &str = "a power of two per 32 codes";
     let head = spec.head_size;
     let (codes, groups) = ((head / 2, head), (head / 32, head / 32));
-    let source = Source {
+    let mut made = Contents::new(Source {
         file: "vllm/v1/attention/ops/ultraquant/format.py",
         function: "slot_size",
-    };
-    Contents::whole(
-        vec![
-            values("k", codes, "float4_e2m1", CODES),
-            scales("k_scales", groups, "ue8m0", SCALES),
-            values("v", codes, "float4_e2m1", CODES),
-            scales("v_scales", groups, "ue8m0", SCALES),
-        ],
-        source,
-    )
+    });
+    made.values("k", codes, E2M1, CODES);
+    made.scales("k_scales", groups, "ue8m0", SCALES);
+    made.values("v", codes, E2M1, CODES);
+    made.scales("v_scales", groups, "ue8m0", SCALES);
+    made
 }

@@ -1,16 +1,17 @@
 //! What pages of MLA, of DeepSeek's indexers and of DeepSeek V4 hold.
 
-use super::contents::{
-    Contents, E4M3, FLOAT32, Unknown, pad, row_type, scales, torch_name, values,
-};
+use super::Source;
+use super::contents::{Contents, E2M1, E4M3, FLOAT32, Unknown, row_type, torch_name};
 use super::makings::{Makings, RowMakings};
-use super::{FieldKind, Source};
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::gpu::Arch;
 use crate::spec::{LayerRole, LayerSpec};
 
 const BFLOAT16: &str = "bfloat16";
 const UE8M0: &str = "ue8m0";
+const LATENT: &str = "the latent vector";
+const BOTH: &str = "the latent vector and the rotated part of the key";
+const NOPE: &str = "the part that is not rotated";
 const ROPE: &str = "the part of the key that is rotated";
 
 /// DeepSeek V4's packed row in fp8: elements without RoPE, elements with it.
@@ -54,65 +55,49 @@ const FLASHMLA_NOTE: Source = Source {
 
 /// 656 bytes. Mirrors `vllm/models/deepseek_v32/common/kernels.py` `_fused_norm_rope_kernel`.
 fn fp8_ds_mla() -> Contents {
-    Contents::whole(
-        vec![
-            values("nope", (512, 512), E4M3, "the latent vector"),
-            scales("scales", (16, 4), FLOAT32, "a scale per 128 elements"),
-            values("rope", (128, 64), BFLOAT16, ROPE),
-        ],
-        FLASHMLA_NOTE,
-    )
+    let mut made = Contents::new(FLASHMLA_NOTE);
+    made.values("nope", (512, 512), E4M3, LATENT);
+    made.scales("scales", (16, 4), FLOAT32, "a scale per 128 elements");
+    made.values("rope", (128, 64), BFLOAT16, ROPE);
+    made
 }
 
 /// 352 bytes.
 fn nvfp4_ds_mla() -> Contents {
-    Contents::whole(
-        vec![
-            values(
-                "nope",
-                (256, 512),
-                "float4_e2m1",
-                "the latent vector, two codes a byte, the even one low",
-            ),
-            values("rope", (64, 64), E4M3, "the rotated part, without a scale"),
-            scales(
-                "scales",
-                (32, 32),
-                E4M3,
-                "a scale per 16 codes; that of block s is byte 8 * (s & 3) + (s >> 2)",
-            ),
-        ],
-        FLASHMLA_NOTE,
-    )
+    let mut made = Contents::new(FLASHMLA_NOTE);
+    made.values(
+        "nope",
+        (256, 512),
+        E2M1,
+        "the latent vector, two codes a byte, the even one low",
+    );
+    made.values("rope", (64, 64), E4M3, "the rotated part, without a scale");
+    made.scales(
+        "scales",
+        (32, 32),
+        E4M3,
+        "a scale per 16 codes; that of block s is byte 8 * (s & 3) + (s >> 2)",
+    );
+    made
 }
 
 /// Mirrors `vllm/model_executor/layers/attention/mla_attention.py`: the latent
 /// vector, then the rotated key.
 fn plain(makings: &Makings, spec: &LayerSpec) -> Contents {
-    let source = Source {
+    let mut made = Contents::new(Source {
         file: "vllm/_custom_ops.py",
         function: "concat_and_cache_mla",
-    };
+    });
     let element = row_type(spec, makings.cache_dtype);
     let size = |elements: u64| (elements.saturating_mul(spec.dtype.size_bytes()), elements);
-    let fields = match makings.mla.filter(|dims| dims.row() == spec.head_size) {
-        Some(dims) => vec![
-            values(
-                "nope",
-                size(dims.kv_lora_rank),
-                element,
-                "the latent vector",
-            ),
-            values("rope", size(dims.qk_rope_head_dim), element, ROPE),
-        ],
-        None => vec![values(
-            "row",
-            size(spec.head_size),
-            element,
-            "the latent vector and the rotated part of the key",
-        )],
-    };
-    Contents::whole(fields, source)
+    match makings.mla.filter(|dims| dims.row() == spec.head_size) {
+        Some(dims) => {
+            made.values("nope", size(dims.kv_lora_rank), element, LATENT);
+            made.values("rope", size(dims.qk_rope_head_dim), element, ROPE);
+        }
+        None => made.values("row", size(spec.head_size), element, BOTH),
+    }
+    made
 }
 
 /// Mirrors `vllm/model_executor/layers/attention/mla_attention.py`
@@ -126,22 +111,13 @@ fn per_token_head(spec: &LayerSpec, bytes: u64) -> Result<Contents, Unknown> {
         _ => return Err("the packing of this row is not modelled"),
     };
     let codes = bytes.saturating_sub(SCALES);
-    let source = Source {
+    let mut made = Contents::new(Source {
         file: "vllm/model_executor/layers/attention/mla_attention.py",
         function: "MLACommonBackend.customize_spec",
-    };
-    Ok(Contents::whole(
-        vec![
-            values(
-                "row",
-                (codes, spec.head_size),
-                element,
-                "the latent vector and the rotated part",
-            ),
-            scales("scales", (SCALES, 2), FLOAT32, "a pair of scales"),
-        ],
-        source,
-    ))
+    });
+    made.values("row", (codes, spec.head_size), element, BOTH);
+    made.scales("scales", (SCALES, 2), FLOAT32, "a pair of scales");
+    Ok(made)
 }
 
 /// All keys of a block, then their scales.
@@ -164,23 +140,15 @@ fn indexer(makings: &Makings, row: &RowMakings) -> Result<Contents, Unknown> {
             function: "_fused_kv_compress_norm_rope_insert_indexer_attn",
         }
     };
-    let scale = if profile.indexer_repeats_scales && makings.arch == Arch::Sm100 {
-        scales("scale", (4, 4), UE8M0, "the key's scale, four times over")
+    let mut made = Contents::new(source);
+    made.values("key", (key, key), E4M3, "the key by which a query picks");
+    made.region(source);
+    if profile.indexer_repeats_scales && makings.arch == Arch::Sm100 {
+        made.scales("scale", (4, 4), UE8M0, "the key's scale, four times over");
     } else {
-        scales("scale", (4, 1), FLOAT32, "the key's scale, a power of two")
-    };
-    Ok(Contents::by_slot(
-        vec![
-            vec![values(
-                "key",
-                (key, key),
-                E4M3,
-                "the key by which a query picks",
-            )],
-            vec![scale],
-        ],
-        source,
-    ))
+        made.scales("scale", (4, 1), FLOAT32, "the key's scale, a power of two");
+    }
+    Ok(made)
 }
 
 /// DeepSeek V4's rows: packed, with a footer of scales, or plain.
@@ -201,50 +169,36 @@ fn v4_rows(makings: &Makings, spec: &LayerSpec) -> Result<Contents, Unknown> {
         if spec.cache_dtype != Some(CacheDtype::Fp8DsMla) {
             return Err("a packed window beside plain rows is not modelled");
         }
-        let scale_count = PACKED_NOPE / PACKED_QUANT_BLOCK;
-        return Ok(Contents::by_slot(
-            vec![
-                vec![
-                    values(
-                        "nope",
-                        (PACKED_NOPE, PACKED_NOPE),
-                        E4M3,
-                        "the part that is not rotated",
-                    ),
-                    values("rope", (2 * PACKED_ROPE, PACKED_ROPE), BFLOAT16, ROPE),
-                ],
-                vec![
-                    scales(
-                        "scales",
-                        (scale_count, scale_count),
-                        UE8M0,
-                        "a power of two per 64 elements",
-                    ),
-                    pad(1, "the byte that makes eight of seven scales"),
-                ],
-            ],
-            source,
-        ));
+        let count = PACKED_NOPE / PACKED_QUANT_BLOCK;
+        let mut made = Contents::new(source);
+        made.values("nope", (PACKED_NOPE, PACKED_NOPE), E4M3, NOPE);
+        made.values("rope", (2 * PACKED_ROPE, PACKED_ROPE), BFLOAT16, ROPE);
+        made.region(source);
+        made.scales(
+            "scales",
+            (count, count),
+            UE8M0,
+            "a power of two per 64 elements",
+        );
+        made.pad(1, "the byte that makes eight of seven scales");
+        return Ok(made);
     }
     let element = match spec.dtype {
         TorchDtype::Uint8 => return Err("rows of bytes that are not packed"),
         dtype => torch_name(dtype),
     };
     let size = |elements: u64| (elements.saturating_mul(spec.dtype.size_bytes()), elements);
-    let fields = match spec.head_size.checked_sub(PACKED_ROPE) {
-        Some(nope) => vec![
-            values("nope", size(nope), element, "the part that is not rotated"),
-            values("rope", size(PACKED_ROPE), element, ROPE),
-        ],
-        None => return Err("a row shorter than its rotated part"),
-    };
-    Ok(Contents::whole(
-        fields,
-        Source {
-            file: files.v4_attention,
-            function: "DeepseekV4Attention.get_kv_cache_spec",
-        },
-    ))
+    let nope = spec
+        .head_size
+        .checked_sub(PACKED_ROPE)
+        .ok_or("a row shorter than its rotated part")?;
+    let mut made = Contents::new(Source {
+        file: files.v4_attention,
+        function: "DeepseekV4Attention.get_kv_cache_spec",
+    });
+    made.values("nope", size(nope), element, NOPE);
+    made.values("rope", size(PACKED_ROPE), element, ROPE);
+    Ok(made)
 }
 
 /// What waits for its state: values, then scores, of each token.
@@ -252,17 +206,11 @@ fn compressor(makings: &Makings, spec: &LayerSpec) -> Contents {
     let half = spec.head_size / 2;
     let size = (half.saturating_mul(spec.dtype.size_bytes()), half);
     let element = torch_name(spec.dtype);
-    let source = Source {
+    let mut made = Contents::new(Source {
         file: makings.release.profile().files.v4_states,
         function: "its kernel, on kv_state and score_state",
-    };
-    let mut score = values("score", size, element, "by how much each counts");
-    score.kind = FieldKind::Scales;
-    Contents::whole(
-        vec![
-            values("kv", size, element, "what of the token goes into the state"),
-            score,
-        ],
-        source,
-    )
+    });
+    made.values("kv", size, element, "what of the token goes into the state");
+    made.scales("score", size, element, "by how much each counts");
+    made
 }

@@ -328,39 +328,24 @@ fn opaque(bytes: u64) -> Region {
     }
 }
 
-/// Regions one after another, with the offsets of their fields.
-fn lay_out(made: Contents, slots: u64, (heads, heads_first): (u64, bool)) -> Vec<Region> {
+/// Regions one after another, with what is counted by slot.
+fn lay_out(mut made: Contents, slots: u64, (heads, heads_first): (u64, bool)) -> Vec<Region> {
     let by_slot = match (heads, heads_first) {
         (1, _) => CellOrder::States,
-        (_, true) => CellOrder::HeadsFirst,
-        (_, false) => CellOrder::StatesFirst,
+        (_, true) if !made.planes => CellOrder::HeadsFirst,
+        _ => CellOrder::StatesFirst,
     };
     let mut offset: u64 = 0;
-    let regions = made.regions.into_iter().map(|mut region| {
-        let mut stride: u64 = 0;
-        for field in &mut region.fields {
-            field.offset = stride;
-            stride = stride.saturating_add(field.bytes);
+    for region in &mut made.regions {
+        region.offset = offset;
+        if region.order == CellOrder::Once {
+            region.count = slots;
+            region.order = by_slot;
         }
-        // what has no bytes is not there
-        region.fields.retain(|field| field.bytes > 0);
-        let (count, order) = region.counted.unwrap_or((slots, by_slot));
-        let laid = Region {
-            offset,
-            count,
-            stride,
-            order: if made.planes {
-                CellOrder::StatesFirst
-            } else {
-                order
-            },
-            fields: region.fields,
-            source: region.source,
-        };
-        offset = offset.saturating_add(laid.bytes());
-        laid
-    });
-    regions.filter(|region| region.bytes() > 0).collect()
+        offset = offset.saturating_add(region.bytes());
+    }
+    made.regions.retain(|region| region.bytes() > 0);
+    made.regions
 }
 
 /// The spec that a kind of layer has, for what follows from it.
