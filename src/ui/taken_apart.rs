@@ -105,7 +105,7 @@ fn bar(html: &mut Markup, title: &'static str, (parts, whole): (&[Part], u64)) {
         }
         html.add("</span>", &[]);
     }
-    html.add("</div><ul class=\"key\" aria-hidden=\"true\">", &[]);
+    html.add("</div><ul class=\"part-names\" aria-hidden=\"true\">", &[]);
     for part in parts {
         html.add(
             "<li><i class=\"swatch {}\"></i>{} <span class=\"n\">{}</span></li>",
