@@ -11,6 +11,7 @@ use super::chart::chart;
 use super::clicks::ANSWER_ID;
 use super::figures::{capacity, figures};
 use super::groups::groups;
+use super::log::log;
 use super::memory::memory;
 use super::refusal::refusal;
 use super::releases::releases;
@@ -44,6 +45,7 @@ fn answer(answer: &Answer) -> String {
         Ok(resolution) => resolved(&mut html, answer, resolution),
         Err(error) => {
             refusal(&mut html, answer, error);
+            log(&mut html, answer);
             from_the_gpu(&mut html, answer);
         }
     }
@@ -99,6 +101,7 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     facts(html, answer, resolution);
     figures(html, answer, resolution);
     capacity(html, answer, resolution);
+    log(html, answer);
     from_the_gpu(html, answer);
     let given = resolution.available_memory.map(|pool| [pool; 3]);
     let planned = answer.planned().map(|memory| memory.planned.pool.pools());

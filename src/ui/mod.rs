@@ -16,6 +16,7 @@ mod frame;
 mod grid;
 mod groups;
 mod legend;
+mod log;
 mod matrix;
 mod memory;
 mod model_field;
