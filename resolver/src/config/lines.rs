@@ -81,6 +81,17 @@ pub(super) fn cache_dtype(dtype: CacheDtype, profile: &Profile, trace: &mut Trac
     });
 }
 
+/// Mirrors `vllm/config/cache.py` `CacheConfig._validate_mamba_cache_mode`.
+pub(super) fn deprecated_mode(args: &EngineArgs, profile: &Profile, trace: &mut Trace) {
+    if profile.log.deprecates_all_states && args.mamba_cache_mode.as_deref() == Some("all") {
+        trace.say(CONFIG_WARNING, || {
+            "Mamba cache mode 'all' is deprecated and will be removed in an upcoming release. If \
+             this is a problem, please open an issue at https://github.com/vllm-project/vllm/issues."
+                .to_owned()
+        });
+    }
+}
+
 /// Mirrors `vllm/config/scheduler.py` `SchedulerConfig.__post_init__`. `vllm serve`
 /// makes one of 2,048 tokens while it builds its parser, silently
 /// (`vllm/engine/arg_utils.py` `_compute_kwargs`), and the line is logged once.

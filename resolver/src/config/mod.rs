@@ -112,6 +112,7 @@ pub(crate) fn build(
     let asked = checks::cache_dtype(args, profile)?;
     let mut cache_dtype = by_scheme(asked, model, trace);
     lines::cache_dtype(cache_dtype, profile, trace);
+    lines::deprecated_mode(args, profile, trace);
     checks::cache_fields(args, profile)?;
     packed_hybrid(cache_dtype, model)?;
     checks::skipped_numbers(args, cache_dtype, profile)?;

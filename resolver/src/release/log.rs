@@ -14,6 +14,8 @@ pub struct LogRules {
     /// That the hybrid manager is off is said before windows are promoted, whether
     /// that changes them or not (through 0.30); since then, after, if it does.
     pub warns_before_promoting: bool,
+    /// `mamba_cache_mode` `all` is said to be on its way out (0.30 and 0.31).
+    pub deprecates_all_states: bool,
     /// Whether steps are scheduled ahead is said (through 0.26).
     pub announces_async: bool,
 }
@@ -44,6 +46,7 @@ pub(super) const V0_33_0: LogRules = LogRules {
     groups_before_memory: true,
     group_sizes: GroupSizes::Tuple,
     warns_before_promoting: false,
+    deprecates_all_states: false,
     announces_async: false,
 };
 
@@ -54,6 +57,7 @@ pub(super) const V0_32_0: LogRules = LogRules {
 
 pub(super) const V0_31_0: LogRules = LogRules {
     group_sizes: GroupSizes::List,
+    deprecates_all_states: true,
     ..V0_32_0
 };
 
@@ -65,6 +69,7 @@ pub(super) const V0_30_0: LogRules = LogRules {
 
 pub(super) const V0_29_0: LogRules = LogRules {
     group_sizes: GroupSizes::Unsaid,
+    deprecates_all_states: false,
     ..V0_30_0
 };
 
