@@ -5,7 +5,8 @@ use std::sync::Arc;
 use kv_resolver::catalog::{CatalogGpu, GPUS};
 use kv_resolver::changes::{Changes, changes};
 use kv_resolver::diff::{Standing, across};
-use kv_resolver::memory::{self, Planned, PrintedCheck, PrintedPool};
+use kv_resolver::log;
+use kv_resolver::memory::{self, Planned, PrintedCheck, PrintedPool, Source};
 use kv_resolver::speculation::{Drafter, drafter};
 use kv_resolver::{CacheDtype, Outcome, Refusal, Request, Resolution, StartupError};
 
@@ -91,16 +92,22 @@ impl Answer {
             sized.available_memory = Some(pool);
             memory::if_free(&request, kv_resolver::resolve(&sized))
         };
-        let result = match (&memory, request.available_memory) {
+        let mut result = match (&memory, request.available_memory) {
             (Some(Ok(memory)), _) if memory.planned.stops.is_some() => {
                 let refusal = memory.planned.stops.as_deref();
-                refusal.map_or(opened, |refusal| Err(memory::stopped(&request, refusal)))
+                let lines = &memory.base.log;
+                refusal.map_or(opened, |refusal| {
+                    Err(memory::stopped(&request, refusal, lines))
+                })
             }
             // what stops it may be another thing than without a pool
             (_, Some(pool)) => size(pool),
             (Some(Ok(memory)), None) => size(memory.planned.likely().pool_bytes),
             (Some(Err(_)) | None, None) => opened,
         };
+        if matches!(&memory, Some(Ok(memory)) if memory.planned.source == Source::Estimated) {
+            log::forget_pool(&mut result);
+        }
         let resolution = result.as_ref().ok();
         Self {
             drafter: resolution.and_then(|resolution| drafter(&sized, resolution)),

@@ -4,6 +4,7 @@ use serde::Serialize;
 use thiserror::Error;
 
 use crate::dtype::CacheDtype;
+use crate::log::LogLine;
 use crate::trace::TraceStep;
 use crate::units::{format_gib, python_float};
 
@@ -418,6 +419,8 @@ pub struct StartupError {
     pub advice: Vec<Advice>,
     /// What the error does not say by itself.
     pub notes: Vec<crate::resolution::Note>,
+    /// What vLLM has logged by then, as far as it is predicted.
+    pub log: Vec<LogLine>,
     /// The decisions up to it.
     pub trace: Vec<TraceStep>,
 }
@@ -429,6 +432,7 @@ impl StartupError {
             refusal,
             advice: Vec::new(),
             notes: Vec::new(),
+            log: Vec::new(),
             trace: Vec::new(),
         }
     }

@@ -6,6 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
+use crate::log;
 use crate::spec::Layers;
 use crate::trace::Trace;
 
@@ -144,6 +145,16 @@ fn invalid<'a>(stage: Stage, text: &str, options: impl Iterator<Item = &'a str>)
     Refusal::raised(stage, "ValueError", message)
 }
 
+/// Whether a backend sets the order in pages, in a release without a choice of layouts.
+/// Mirrors the classes' `get_required_kv_cache_layout`.
+pub(crate) fn needs_heads_outside(backend: &str, arch: Arch) -> bool {
+    match backend {
+        "FLASHINFER" => arch == Arch::Sm100,
+        "FLASHINFER_MLA" | "FLASHINFER_MLA_SPARSE" | "TOKENSPEED_MLA" => true,
+        _ => false,
+    }
+}
+
 /// The variable in a release without a choice of layouts: it permutes what is
 /// inside a page, and is read by the first layer whose backend asks for it,
 /// unless a chosen backend has set its own.
@@ -154,7 +165,7 @@ pub(crate) fn check_order_in_page(
     backends: &[&str],
     arch: Arch,
 ) -> Result<(), Box<Refusal>> {
-    let sets_its_own = |backend: &&str| sets_heads_first(backend, arch);
+    let sets_its_own = |backend: &&str| needs_heads_outside(backend, arch);
     let reads = |backend: &&str| {
         [
             "FLASH_ATTN",
@@ -174,20 +185,10 @@ pub(crate) fn check_order_in_page(
     }
 }
 
-/// Whether a backend sets the order in a page by itself, which is heads first, in a
-/// release without a choice of layouts. `get_required_kv_cache_layout`
-fn sets_heads_first(backend: &str, arch: Arch) -> bool {
-    match backend {
-        "FLASHINFER" => arch == Arch::Sm100,
-        "FLASHINFER_MLA" | "FLASHINFER_MLA_SPARSE" | "TOKENSPEED_MLA" => true,
-        _ => false,
-    }
-}
-
 /// Whether pages have all states of a head together in a release without a choice
 /// of layouts. Mirrors `vllm/v1/attention/backends/utils.py` `get_kv_cache_layout`.
 pub(crate) fn heads_first(requested: Option<&str>, backends: &[&str], arch: Arch) -> bool {
-    let sets = |backend: &&str| sets_heads_first(backend, arch);
+    let sets = |backend: &&str| needs_heads_outside(backend, arch);
     !backends.contains(&"HPC_ATTN") && (backends.iter().any(sets) || requested == Some("HND"))
 }
 
@@ -223,6 +224,9 @@ pub(crate) fn resolve(
         };
         *layout
     };
+    trace.say(log::PLAN, || {
+        ["Using ", layout.as_str(), " KV cache layout."].concat()
+    });
     trace.step(
         Stage::Plan,
         "vllm/v1/attention/backends/utils.py",

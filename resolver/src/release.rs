@@ -4,6 +4,7 @@
 mod context;
 pub(crate) mod drafting;
 pub mod engine_args;
+mod log;
 pub(crate) mod masks;
 mod memory;
 mod profile;
@@ -21,6 +22,7 @@ use crate::units::quoted;
 
 pub use context::*;
 pub(crate) use drafting::Drafting;
+pub use log::*;
 pub use memory::MemoryRules;
 pub use profile::*;
 pub(crate) use weights::WeightRules;

@@ -8,6 +8,7 @@ use crate::anatomy::Makings;
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::error::{Outcome, Refusal};
 use crate::layout::KvCacheLayout;
+use crate::log::LogLine;
 use crate::plan::Sizing;
 use crate::plan::demand::Demand;
 use crate::spec::{LayerRole, SpecKind};
@@ -383,6 +384,8 @@ pub struct Resolution {
     pub(crate) makings: Makings,
     /// What the answer does not say by itself.
     pub notes: Vec<Note>,
+    /// What vLLM logs while it starts, as far as it is predicted.
+    pub log: Vec<LogLine>,
     /// Why.
     pub trace: Vec<TraceStep>,
 }
@@ -432,6 +435,18 @@ impl Capacity {
     pub fn lines(&self) -> impl Iterator<Item = &str> {
         let auto_fit = self.auto_fit_line.iter().map(String::as_str);
         auto_fit.chain(self.log_line.lines())
+    }
+}
+
+impl GroupRow {
+    /// Tokens in a block of all ranks that share them.
+    pub(crate) const fn tokens(&self, ranks: u64) -> u64 {
+        match self.demand {
+            Demand::Full { ranks: 1, .. } | Demand::Constant { .. } => self.block_size,
+            Demand::Full { .. } | Demand::Window { .. } | Demand::Chunk { .. } => {
+                self.block_size.saturating_mul(ranks)
+            }
+        }
     }
 }
 

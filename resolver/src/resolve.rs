@@ -25,7 +25,7 @@ use crate::spec;
 use crate::spec::decoder::{Built, Context};
 use crate::trace::Trace;
 use crate::weights::{Rank, WeightBytes};
-use crate::{advice, notes};
+use crate::{advice, log, notes};
 
 /// What vLLM would do with the KV cache, and why.
 ///
@@ -37,17 +37,22 @@ pub fn resolve(request: &Request) -> Result<Resolution, StartupError> {
     let mut notes = Vec::new();
     match run(request, &mut notes, &mut trace) {
         Ok(mut resolution) => {
+            let (steps, lines) = trace.into_parts();
             resolution.notes = notes;
-            resolution.trace = trace.into_steps();
+            resolution.log = log::by_process(lines, config::gpus(&request.args));
+            resolution.trace = steps;
             Ok(resolution)
         }
         Err(refusal) => {
             notes::on_refusal(&refusal, request, &mut notes);
+            let (steps, lines) = trace.into_parts();
+            let lines = log::by_process(lines, config::gpus(&request.args));
             Err(StartupError {
                 advice: advice::advise(request, &refusal),
+                log: log::before(&refusal, lines),
                 refusal: *refusal,
                 notes,
-                trace: trace.into_steps(),
+                trace: steps,
             })
         }
     }
@@ -134,6 +139,7 @@ fn decoder(
         profile,
         arch,
     };
+    config::runner_line(config, trace);
     checks.before_model()?;
     let context = Context {
         common,
@@ -307,6 +313,9 @@ fn plan(
     }
     let target = profile.on(checks.arch);
     let worker_refuses = worker_refuses(&built, ranges, &plan, layout, target, notes)?;
+    if !worker_refuses {
+        plan::group_sizes(&plan, config, profile, trace);
+    }
     let outcome = if built.concerns || worker_refuses {
         Outcome::Unverified
     } else if built.cache_dtype == config.requested_cache_dtype {
@@ -360,6 +369,7 @@ fn plan(
         draft_layers: drafted,
         sizing: plan.sizing,
         notes: Vec::new(),
+        log: Vec::new(),
         trace: Vec::new(),
     })
 }

@@ -1,8 +1,12 @@
-//! Why an answer is what it is: one step a decision, in the order of the pipeline.
+//! Why an answer is what it is: one step a decision, in the order of the pipeline; and
+//! what vLLM logs of it.
 
 use serde::Serialize;
 
+use crate::backend::AttentionBackend;
+use crate::backend::select::Selection;
 use crate::error::Stage;
+use crate::log::{Kind, LogLine};
 use crate::units::thousands;
 
 /// A place in vLLM's source at the release that was asked.
@@ -25,11 +29,14 @@ pub struct TraceStep {
     pub rule: Rule,
 }
 
-/// The steps so far. A silent trace records nothing and costs nothing: the
+/// The steps and lines so far. A silent trace records nothing and costs nothing: the
 /// matrix asks for outcomes only.
 #[derive(Debug, Default)]
 pub struct Trace {
     steps: Vec<TraceStep>,
+    lines: Vec<LogLine>,
+    /// What the selector of backends has answered: it logs each question once.
+    selections: Vec<(Option<AttentionBackend>, Selection)>,
     silent: bool,
 }
 
@@ -39,6 +46,8 @@ impl Trace {
     pub const fn silent() -> Self {
         Self {
             steps: Vec::new(),
+            lines: Vec::new(),
+            selections: Vec::new(),
             silent: true,
         }
     }
@@ -61,10 +70,41 @@ impl Trace {
         }
     }
 
-    /// The steps, in order.
+    /// Appends a line of vLLM's log; its text, too, is only made if somebody will read it.
+    pub(crate) fn say(&mut self, kind: Kind, text: impl FnOnce() -> String) {
+        self.say_if_known(kind, || Some(text()));
+    }
+
+    /// The same of a line that may turn out not to be known.
+    pub(crate) fn say_if_known(&mut self, kind: Kind, text: impl FnOnce() -> Option<String>) {
+        if self.silent {
+            return;
+        }
+        let Some(text) = text() else { return };
+        let line = kind.line(text);
+        if !kind.is_once() || !self.lines.contains(&line) {
+            self.lines.push(line);
+        }
+    }
+
+    /// Whether the selector logs this question: it remembers what it has answered.
+    /// Mirrors `vllm/v1/attention/selector.py` `_cached_get_attn_backend`.
+    pub(crate) fn is_asked_first(
+        &mut self,
+        asked: Option<AttentionBackend>,
+        selection: &Selection,
+    ) -> bool {
+        if self.silent || self.selections.contains(&(asked, *selection)) {
+            return false;
+        }
+        self.selections.push((asked, *selection));
+        true
+    }
+
+    /// The steps and the lines, in order.
     #[must_use]
-    pub fn into_steps(self) -> Vec<TraceStep> {
-        self.steps
+    pub fn into_parts(self) -> (Vec<TraceStep>, Vec<LogLine>) {
+        (self.steps, self.lines)
     }
 }
 

@@ -12,6 +12,7 @@ use super::clicks::ANSWER_ID;
 use super::figures::{capacity, figures};
 use super::groups::groups;
 use super::kinds::{kinds, shown};
+use super::log::log;
 use super::memory::memory;
 use super::refusal::refusal;
 use super::releases::releases;
@@ -56,6 +57,7 @@ fn answer(answer: &Answer, record: Option<&Record>, shown: &str) -> String {
         Ok(resolution) => resolved(&mut html, answer, resolution, shown),
         Err(error) => {
             refusal(&mut html, answer, error);
+            log(&mut html, answer);
             from_the_gpu(&mut html, answer);
         }
     }
@@ -130,6 +132,7 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution, shown: 
     facts(html, answer, resolution);
     figures(html, answer, resolution);
     capacity(html, answer, resolution);
+    log(html, answer);
     from_the_gpu(html, answer);
     let given = resolution.available_memory.map(|pool| [pool; 3]);
     let planned = answer.planned().map(|memory| memory.planned.pool.pools());

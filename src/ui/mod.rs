@@ -18,6 +18,7 @@ mod grid;
 mod groups;
 mod kinds;
 mod legend;
+mod log;
 mod matrix;
 mod memory;
 mod model_field;

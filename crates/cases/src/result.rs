@@ -1,7 +1,7 @@
 //! Writing a result.
 
 use kv_resolver::trace::TraceStep;
-use kv_resolver::{Advice, Note, Outcome, Resolution, Stage, StartupError, Value};
+use kv_resolver::{Advice, LogLine, Note, Outcome, Resolution, Stage, StartupError, Value};
 use serde::Serialize;
 
 #[derive(Serialize)]
@@ -22,6 +22,7 @@ struct Refused<'a> {
     error: String,
     advice: &'a [Advice],
     notes: &'a [Note],
+    log: &'a [LogLine],
     trace: &'a [TraceStep],
 }
 
@@ -36,6 +37,7 @@ impl<'a> Refused<'a> {
             error: error.refusal.to_string(),
             advice: &error.advice,
             notes: &error.notes,
+            log: &error.log,
             trace: &error.trace,
         }
     }

@@ -215,6 +215,7 @@ proptest! {
         match (resolve(&request), quiet) {
             (Ok(mut loud), Ok(quiet)) => {
                 loud.notes.clear();
+                loud.log.clear();
                 loud.trace.clear();
                 prop_assert_eq!(loud, quiet);
             }

@@ -9,6 +9,7 @@ use kv_cases::{plan_value, printed_pool};
 use kv_resolver::capacity::{Fit, MOST_TOKENS, Share};
 use kv_resolver::catalog::GPUS;
 use kv_resolver::changes::{Changes, Served, changes};
+use kv_resolver::log;
 use kv_resolver::memory::{self, Budget, Interval, Planned, PrintedCheck, PrintedPool, Source};
 use kv_resolver::resolution::human_bytes;
 use kv_resolver::units::{format_gib, thousands};
@@ -143,17 +144,20 @@ impl Report {
     ) -> Result<Self, Box<StartupError>> {
         let open = memory::without_pool(request);
         let base = memory::if_free(request, resolve(&open)).map_err(Box::new)?;
-        let stop = |refusal: Box<Refusal>| Box::new(memory::stopped(request, &refusal));
+        let stop = |refusal: Box<Refusal>| Box::new(memory::stopped(request, &refusal, &base.log));
         let printed = printed.unwrap_or_default();
         let pool = printed.pool(request).map_err(stop)?;
         let planned = memory::plan_on(request, &base, pool).map_err(stop)?;
         let check = printed.check(request, planned.pool, pool.is_some());
         let mut sized = open;
         sized.available_memory = Some(planned.likely().pool_bytes);
-        let likely = match &planned.stops {
+        let mut likely = match &planned.stops {
             Some(refusal) => Err(*stop(refusal.clone())),
             None => resolve(&sized),
         };
+        if planned.source == Source::Estimated {
+            log::forget_pool(&mut likely);
+        }
         Ok(Self {
             changes: changes(request, &base, &planned, &GPUS),
             likely,
@@ -242,6 +246,11 @@ impl Report {
         self.capacity(&mut out);
         self.shares(&mut out);
         self.changes(&mut out);
+        let (lines, stops) = match &self.likely {
+            Ok(likely) => (&likely.log, false),
+            Err(error) => (&error.log, true),
+        };
+        render::log(&mut out, "THE LOG", lines, stops);
         render::printable(&out)
     }
 

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use kv_resolver::error::Outcome;
+use kv_resolver::log::LogLine;
 use kv_resolver::resolution::{LayerRow, human_bytes};
 use kv_resolver::speculation::{Drafter, drafter};
 use kv_resolver::trace::TraceStep;
@@ -123,6 +124,7 @@ fn resolved(out: &mut String, request: &Request, r: &Resolution) {
     stages(out, r);
     block(out, r);
     notes(out, &r.notes);
+    log(out, "log", &r.log, false);
     why(out, &r.trace);
 }
 
@@ -302,6 +304,7 @@ fn refused(out: &mut String, error: &StartupError) {
         }
     }
     notes(out, &error.notes);
+    log(out, "log", &error.log, true);
     why(out, &error.trace);
 }
 
@@ -316,6 +319,18 @@ fn notes(out: &mut String, notes: &[Note]) {
         for note in notes {
             bullet(out, &note.text);
         }
+    }
+}
+
+/// The lines of the start-up log, whole, so that they can be searched for and compared.
+pub fn log(out: &mut String, name: &str, lines: &[LogLine], stops: bool) {
+    if lines.is_empty() {
+        return;
+    }
+    let until = if stops { ", until it stops" } else { "" };
+    let _ = writeln!(out, "\n  {name}, as far as it is predicted{until}");
+    for line in lines {
+        let _ = writeln!(out, "    {line}");
     }
 }
 

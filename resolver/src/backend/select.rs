@@ -19,6 +19,9 @@ use crate::error::{Refusal, Stage};
 use crate::gpu::{Arch, ComputeCapability};
 use crate::python::repr_list;
 
+/// The objection to a block size.
+const BLOCK_SIZE: &str = "block_size not supported";
+
 /// What one layer asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Selection {
@@ -131,6 +134,26 @@ pub(crate) fn select(
     )))
 }
 
+/// What the selector says of a choice that is its own: every backend without an
+/// objection, in the order of the list, and those before them that the block size
+/// alone stands against. `None` where that is not known of one of them.
+/// Mirrors `vllm/platforms/cuda.py` `CudaPlatformBase.get_attn_backend_cls`.
+pub(crate) fn candidates(selection: &Selection, around: &Surroundings) -> Option<(Vec<B>, Vec<B>)> {
+    let (mut valid, mut precluded) = (Vec::new(), Vec::new());
+    for backend in priorities(selection, around).iter().copied() {
+        let Some(row) = table::row(backend, around.target(), around.forced_flash_attn) else {
+            continue;
+        };
+        let reasons = objections(row, selection, around).ok()?;
+        if reasons.is_empty() {
+            valid.push(backend);
+        } else if valid.is_empty() && reasons == [BLOCK_SIZE] {
+            precluded.push(backend);
+        }
+    }
+    Some((valid, precluded))
+}
+
 /// Backends in the order in which they are tried.
 /// Mirrors `vllm/platforms/cuda.py` `_get_backend_priorities`.
 pub(super) fn priorities(selection: &Selection, around: &Surroundings) -> &'static [B] {
@@ -216,7 +239,7 @@ fn objections(
             row.cache_dtypes.contain(selection.kv_cache_dtype),
             "kv_cache_dtype not supported",
         ),
-        (takes_block, "block_size not supported"),
+        (takes_block, BLOCK_SIZE),
         (
             !selection.use_mm_prefix || row.does(table::MM_PREFIX),
             "partial multimodal token full attention not supported",

@@ -1,6 +1,7 @@
 //! The checks themselves, each with vLLM's text.
 
 use super::batch::BatchLimits;
+use super::lines;
 use crate::args::EngineArgs;
 use crate::dtype::{CacheDtype, TorchDtype};
 use crate::error::{Refusal, Stage};
@@ -10,6 +11,7 @@ use crate::python::{Bound, FieldErrors, repr, repr_list};
 use crate::release::{Profile, UnknownDtype};
 use crate::request::Request;
 use crate::speculation::Speculation;
+use crate::trace::Trace;
 use crate::value::Value;
 
 pub(super) fn invalid(message: impl Into<String>) -> Box<Refusal> {
@@ -279,10 +281,14 @@ pub(super) fn hybrid_manager_off(
     request: &Request,
     model: &Common,
     speculation: Option<&Speculation>,
+    trace: &mut Trace,
 ) -> Result<bool, Box<Refusal>> {
     let reads_states = speculation.is_some_and(|drafts| drafts.method.reads_states());
     let must = model.attention_chunk_size.is_some()
         && (reads_states || request.env.hybrid_chunks_disallowed);
+    if must && !reads_states {
+        lines::slow_chunks(trace);
+    }
     match request.args.disable_hybrid_kv_cache_manager {
         None => Ok(must),
         Some(false) if must => Err(invalid(format!(
@@ -354,10 +360,12 @@ pub(super) fn cache_dtype(
     })
 }
 
-/// `vllm/config/scheduler.py` `SchedulerConfig`.
+/// `vllm/config/scheduler.py` `SchedulerConfig`; `made` is told of the tokens once it
+/// is made, which is before they are held against the requests.
 pub(super) fn scheduler(
     args: &EngineArgs,
     batch: &BatchLimits,
+    made: impl FnOnce(u64),
 ) -> Result<(u64, u64), Box<Refusal>> {
     let fields = [
         Flag::MaxNumBatchedTokens,
@@ -379,13 +387,14 @@ pub(super) fn scheduler(
         max_num_batched_tokens: tokens,
         max_num_seqs: seqs,
     } = *batch;
+    let narrow = |value| u64::try_from(value).map_err(|_| Refusal::TooLarge);
+    made(narrow(tokens)?);
     if args.max_num_seqs.is_some() && tokens < seqs {
         return Err(invalid(format!(
             "max_num_batched_tokens ({tokens}) must be greater than or equal to max_num_seqs \
              ({seqs})."
         )));
     }
-    let narrow = |value| u64::try_from(value).map_err(|_| Refusal::TooLarge);
     Ok((narrow(tokens)?, narrow(seqs)?))
 }
 

@@ -7,11 +7,13 @@ pub(crate) mod batch;
 mod checks;
 mod drafting;
 pub(crate) mod length;
+mod lines;
 mod parallel;
 
 pub(crate) use architectures::unknown_architecture;
 pub use checks::{ModelDtype, StateDtype};
 pub(crate) use checks::{model_fields, own_code};
+pub(crate) use lines::{gpus, runner as runner_line};
 pub use parallel::{CommBackend, ContextParallel};
 
 use crate::args::EngineArgs;
@@ -19,8 +21,9 @@ use crate::backend::AttentionBackend;
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
+use crate::log;
 use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
-use crate::model::{AutoCacheDtype, Kind, Model};
+use crate::model::{AutoCacheDtype, Common, Kind, Model};
 use crate::request::Request;
 use crate::speculation::{self, Speculation};
 use crate::trace::Trace;
@@ -84,6 +87,8 @@ pub struct EngineConfig {
     pub mamba_block_size: Option<i64>,
     /// The drafter.
     pub speculation: Option<Speculation>,
+    /// Whether the second model runner serves the model.
+    pub runs_second: bool,
 }
 
 impl EngineConfig {
@@ -102,18 +107,12 @@ pub(crate) fn build(
     let args = &request.args;
     let profile = request.release.profile();
 
-    let dtype = checks::model_dtype(args, &model.common)?;
-    let (max_model_len, auto_fit) = length::max_model_len(request, &model.common)?;
-    checks::quant_method(&model.common)?;
-    trace.step(
-        Stage::Config,
-        "vllm/config/model.py",
-        "_get_and_verify_max_len",
-        || explain_length(args.max_model_len, max_model_len),
-    );
+    let (dtype, max_model_len, auto_fit) = of_model(request, &model.common, trace)?;
     strict_window(args, model)?;
     let asked = checks::cache_dtype(args, profile)?;
     let mut cache_dtype = by_scheme(asked, model, trace);
+    lines::cache_dtype(cache_dtype, profile, trace);
+    lines::deprecated_mode(args, profile, trace);
     checks::cache_fields(args, profile)?;
     packed_hybrid(cache_dtype, model)?;
     checks::skipped_numbers(args, cache_dtype, profile)?;
@@ -125,7 +124,9 @@ pub(crate) fn build(
     };
     let mut speculation = speculation::settle(request, &target)?;
     let batch = batch::limits(request, max_model_len);
-    let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch)?;
+    let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch, |tokens| {
+        lines::chunked_prefill(tokens, request.usage, trace);
+    })?;
     trace.step(
         Stage::Config,
         "vllm/engine/arg_utils.py",
@@ -144,8 +145,9 @@ pub(crate) fn build(
     {
         speculation.keep_auto();
     }
+    lines::state_mode(args, &model.common, profile, trace);
     let disable_hybrid_kv_cache_manager =
-        checks::hybrid_manager_off(request, &model.common, speculation.as_ref())?;
+        checks::hybrid_manager_off(request, &model.common, speculation.as_ref(), trace)?;
     checks::float_cache(cache_dtype, dtype, profile)?;
     parallel::heads(args, model, profile)?;
     checks::activation_scheme(&model.common, profile)?;
@@ -154,6 +156,7 @@ pub(crate) fn build(
     let drafts = speculation.as_ref();
     let max_model_len = drafting::length(max_model_len, drafts, trace);
     let async_scheduling = drafting::async_scheduling(args, drafts, profile)?;
+    lines::async_scheduling(async_scheduling, profile, trace);
     let limits = (max_num_batched_tokens, max_num_seqs);
     drafting::slots(limits, drafts, profile, trace)?;
     checks::nvfp4_with_mla(cache_dtype, &model.common, profile)?;
@@ -195,8 +198,37 @@ pub(crate) fn build(
         recurrent_dtype: StateDtype::asked(args.mamba_ssm_cache_dtype.as_deref()),
         disable_sliding_window: args.disable_sliding_window.unwrap_or(false),
         mamba_block_size: args.mamba_block_size,
+        runs_second: lines::runs_second(
+            model,
+            speculation.as_ref(),
+            or_one(args.prefill_context_parallel_size),
+            profile,
+        ),
         speculation,
     })
+}
+
+/// The weights' dtype, the longest request, and whether that is shortened to what fits.
+/// Mirrors `vllm/config/model.py` `ModelConfig`.
+fn of_model(
+    request: &Request,
+    model: &Common,
+    trace: &mut Trace,
+) -> Result<(ModelDtype, u64, bool), Box<Refusal>> {
+    let args = &request.args;
+    lines::architecture(model, trace);
+    let dtype = checks::model_dtype(args, model)?;
+    lines::model_dtype(dtype, model, trace);
+    let (max_model_len, auto_fit) = length::max_model_len(request, model)?;
+    lines::max_model_len(max_model_len, trace);
+    checks::quant_method(model)?;
+    trace.step(
+        Stage::Config,
+        "vllm/config/model.py",
+        "_get_and_verify_max_len",
+        || explain_length(args.max_model_len, max_model_len),
+    );
+    Ok((dtype, max_model_len, auto_fit))
 }
 
 /// What the checkpoint's scheme makes of `auto`.
@@ -280,11 +312,18 @@ fn hook(
     }
     let on_sm100 = request.gpu.capability.arch() == Some(Arch::Sm100)
         && request.release.profile().glm_is_fp8_on_sm100;
-    let becomes = match (decoder.dtype_hook, *cache_dtype) {
-        (DtypeHook::BfloatIsAuto, CacheDtype::Bfloat16) => CacheDtype::Auto,
-        (DtypeHook::AutoIsFp8OnSm100, CacheDtype::Auto) if on_sm100 => CacheDtype::Fp8E4m3,
+    let (becomes, line) = match (decoder.dtype_hook, *cache_dtype) {
+        (DtypeHook::BfloatIsAuto, CacheDtype::Bfloat16) => {
+            let line = "Using bfloat16 kv-cache for DeepSeekV3.2";
+            (CacheDtype::Auto, line)
+        }
+        (DtypeHook::AutoIsFp8OnSm100, CacheDtype::Auto) if on_sm100 => {
+            let line = "Using fp8 kv-cache for GlmMoeDsaForCausalLM on SM10x";
+            (CacheDtype::Fp8E4m3, line)
+        }
         _ => return Ok(false),
     };
+    trace.say(log::CONFIG, || line.to_owned());
     trace.step(
         Stage::Config,
         "vllm/model_executor/models/config.py",

@@ -24,6 +24,7 @@ use crate::capacity::Fit;
 use crate::config::DEFAULT_GPU_MEMORY_UTILIZATION;
 use crate::error::{Refusal, Stage, StartupError};
 use crate::gpu::{GB10, Gpu};
+use crate::log::{self, LogLine};
 use crate::request::Request;
 use crate::resolution::Resolution;
 use crate::resolve::resolve;
@@ -316,7 +317,13 @@ pub fn if_free(
         Err(error) => comes_after_free(&error.refusal),
     };
     match not_free(request, &request.gpu).filter(|_| is_later) {
-        Some(refusal) => Err(stopped(request, &refusal)),
+        Some(refusal) => {
+            let lines = match &result {
+                Ok(resolution) => &resolution.log,
+                Err(error) => &error.log,
+            };
+            Err(stopped(request, &refusal, lines))
+        }
         None => result,
     }
 }
@@ -338,13 +345,15 @@ pub fn not_free(request: &Request, gpu: &Gpu) -> Option<Box<Refusal>> {
     device::not_free(gpu, utilization, request.free_memory?)
 }
 
-/// A refusal of this stage, as a start-up ends with it.
+/// A refusal of this stage, as a start-up ends with it; `lines` are those of one that
+/// goes on.
 #[must_use]
-pub fn stopped(request: &Request, refusal: &Refusal) -> StartupError {
+pub fn stopped(request: &Request, refusal: &Refusal, lines: &[LogLine]) -> StartupError {
     StartupError {
         advice: advise(request, refusal),
         refusal: refusal.clone(),
         notes: Vec::new(),
+        log: log::before(refusal, lines.to_vec()),
         trace: Vec::new(),
     }
 }

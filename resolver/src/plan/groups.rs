@@ -120,10 +120,12 @@ pub(super) fn split(
             Grouping::FullFirst { raises_pages } if has_packed_windows(layers) => {
                 full_first::split(layers, raises_pages)?
             }
-            Grouping::Packed | Grouping::FullFirst { .. } => paging::by_page(layers, profile)?,
+            Grouping::Packed | Grouping::FullFirst { .. } => {
+                paging::by_page(layers, profile, trace)?
+            }
         }
     } else {
-        paging::by_page(layers, profile)?
+        paging::by_page(layers, profile, trace)?
     };
     trace.step(
         Stage::Plan,

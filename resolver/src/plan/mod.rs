@@ -3,6 +3,7 @@
 pub mod demand;
 mod full_first;
 pub(crate) mod groups;
+mod lines;
 mod packing;
 mod paging;
 mod pool;
@@ -10,6 +11,7 @@ mod side_by_side;
 mod slots;
 mod stages;
 
+pub(crate) use lines::group_sizes;
 pub(crate) use stages::{LayerRange, Misplaced};
 
 use demand::Demand;
@@ -63,7 +65,7 @@ pub(crate) fn plan(
             spec.extra_retained_tokens = speculation.extra_retained_tokens;
         }
     }
-    let groups = groups::split(layers, layout, config, profile, trace)?;
+    let groups = lines::split(layers, layout, config, profile, pool_bytes, trace)?;
     let layers = &*layers;
     let demands = demands(layers, &groups, config, profile)?;
     let parts = parts(layers, &groups, ranges, layout, profile, trace)?;
@@ -129,6 +131,7 @@ pub(crate) fn plan(
             })
         })
         .transpose()?;
+    lines::capacity(capacity.as_ref(), trace);
     let stages = stage_rows(
         layers,
         (&parts, &blocks),

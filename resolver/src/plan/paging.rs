@@ -1,6 +1,7 @@
 //! Groups of one page size, and layers that are allocated as what they are not.
 
 use super::groups::{self, Group};
+use super::lines;
 use crate::error::{Refusal, Stage};
 use crate::release::Profile;
 use crate::spec::{Layer, LayerSpec, Layers, SpecKind};
@@ -18,15 +19,19 @@ pub(super) fn page_sizes(layers: &Layers) -> Result<Vec<u64>, Box<Refusal>> {
 
 /// Brings all pages to one size and splits the layers into groups of as many
 /// layers each.
-pub(super) fn by_page(layers: &mut Layers, profile: &Profile) -> Result<Vec<Group>, Box<Refusal>> {
+pub(super) fn by_page(
+    layers: &mut Layers,
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<Vec<Group>, Box<Refusal>> {
     let Some(unified) = unified(layers, profile)? else {
         // MLA beside plain windows: those are allocated for every token instead
         promote(layers)?;
-        return if groups::one_type(layers) {
-            Ok(vec![Group::uniform_type(layers.list.clone())])
-        } else {
-            Err(rigid_page(layers, profile))
-        };
+        if !groups::one_type(layers) {
+            return Err(rigid_page(layers, profile));
+        }
+        lines::windows_as_full(trace);
+        return Ok(vec![Group::uniform_type(layers.list.clone())]);
     };
     layers.specs = unified;
     let mut groups = Vec::new();
@@ -36,7 +41,12 @@ pub(super) fn by_page(layers: &mut Layers, profile: &Profile) -> Result<Vec<Grou
     // up to half as many again are padded rather than split
     let size = if most * 2 < least * 3 { most } else { least };
     for (spec, members) in buckets {
-        let count = usize::try_from(ceil_div(members.len() as u64, size)?).unwrap_or(1);
+        let layers = members.len() as u64;
+        let padding = layers.next_multiple_of(size) - layers;
+        if padding > 0 {
+            lines::padding(padding, layers, trace);
+        }
+        let count = usize::try_from(ceil_div(layers, size)?).unwrap_or(1);
         for start in 0..count {
             let of_group = members.iter().skip(start).step_by(count).copied().collect();
             groups.push(Group::merged(spec, of_group));
@@ -162,7 +172,15 @@ pub(super) fn promote_windows(
     if let (true, true, Some(field)) = (has_full, packed_windows, profile.promotion_fails_on) {
         return Err(Box::new(Refusal::PromotedSpecField(field)));
     }
+    let first = profile.log.warns_before_promoting;
+    let before = layers.specs.clone();
+    if first {
+        lines::hybrid_manager_off(trace);
+    }
     promote(layers)?;
+    if !first && layers.specs != before {
+        lines::hybrid_manager_off(trace);
+    }
     let specs: Vec<&LayerSpec> = layers.specs.iter().collect();
     if LayerSpec::merge(&specs)?.is_none() && !groups::one_type(layers) {
         return Err(Refusal::raised(

@@ -2,7 +2,9 @@
 //! Mirrors `get_kv_cache_configs` and what it calls.
 
 use super::demand::Demand;
+use super::lines;
 use crate::error::{MemoryTexts, Refusal, Stage};
+use crate::log;
 use crate::release::{AutoFitLog, CapacityRule, Profile};
 use crate::resolution::GroupRow;
 use crate::trace::Trace;
@@ -178,9 +180,11 @@ impl Sizing {
         let mut usable = Vec::with_capacity(self.stages.len());
         for stage in &self.stages {
             usable.push(self.usable(stage, pool_bytes)?);
+            lines::overriding(self.num_gpu_blocks_override, stage, pool_bytes, trace);
         }
         let (max_model_len, auto_fit_line) = if self.auto_fit {
             let (fitted, line) = self.fitted(&usable, file, trace)?;
+            trace.say(log::POOL, || line.clone());
             (fitted, Some(line))
         } else {
             (self.max_model_len, None)

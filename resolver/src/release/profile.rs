@@ -11,6 +11,7 @@ use crate::units::{format_gib, thousands};
 
 use super::drafting::Drafting;
 use super::engine_args::FlagNames;
+use super::log::LogRules;
 use super::memory::MemoryRules;
 use super::weights::WeightRules;
 
@@ -164,6 +165,8 @@ pub struct Profile {
     pub capacity_log: CapacityLog,
     /// The line on a length that is found.
     pub auto_fit_log: AutoFitLog,
+    /// The other lines of the start-up log.
+    pub log: LogRules,
 }
 
 impl Profile {

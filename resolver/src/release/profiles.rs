@@ -9,7 +9,7 @@ use super::profile::{
     InFlight, MambaMode, ModelRunner, PackedDtypeRule, Profile, SlotRule, StrideRule, UnknownDtype,
     V4Classes, V4Heads, WindowBlock,
 };
-use super::{drafting, memory, tables, weights};
+use super::{drafting, log, memory, tables, weights};
 use crate::backend::{registry, rules};
 use crate::error::{MemoryTexts, PackedAssertion};
 
@@ -114,9 +114,11 @@ pub(super) const V0_33_0: Profile = Profile {
     capacity_rule: CapacityRule::WholeBlocks,
     capacity_log: CapacityLog::OneLine,
     auto_fit_log: AutoFitLog::KvCacheMemory,
+    log: log::V0_33_0,
 };
 
 pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
+    log: log::V0_32_0,
     weights: weights::V0_32_0,
     memory: memory::V0_32_0,
     backend_rules: &rules::V0_32_0,
@@ -143,6 +145,7 @@ pub(super) const V0_32_0: Profile = listed!(V0_32_0, V0_33_0, {
 });
 
 pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
+    log: log::V0_31_0,
     auto_fit_log: AutoFitLog::GpuMemory,
     weights: weights::V0_31_0,
     memory: memory::V0_31_0,
@@ -161,6 +164,7 @@ pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
 });
 
 pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
+    log: log::V0_30_0,
     weights: weights::V0_30_0,
     memory: memory::V0_30_0,
     backend_rules: &rules::V0_30_0,
@@ -175,6 +179,7 @@ pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
 });
 
 pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
+    log: log::V0_29_0,
     weights: weights::V0_29_0,
     backend_rules: &rules::V0_29_0,
     trips_over_unnamed_text: true,
@@ -230,6 +235,7 @@ pub(super) const V0_27_1: Profile = listed!(V0_27_1, V0_28_0, {
 });
 
 pub(super) const V0_26_0: Profile = listed!(V0_26_0, V0_27_1, {
+    log: log::V0_26_0,
     weights: weights::V0_26_0,
     memory: memory::V0_26_0,
     v4_heads: V4Heads::HalvesBySm120,
@@ -292,6 +298,7 @@ pub(super) const V0_21_0: Profile = listed!(V0_21_0, V0_22_1, {
 });
 
 pub(super) const V0_20_2: Profile = listed!(V0_20_2, V0_21_0, {
+    log: log::V0_20_2,
     instead_of_nvfp4: None,
     v4_has_stages: false,
 });

@@ -6,7 +6,7 @@ use super::{plan, stages, weights};
 use crate::backend::block_size::aligned_is_not_supported;
 use crate::backend::deepseek_v4::{self as dsv4_backend, Implementation};
 use crate::backend::layouts::DEFAULT_PREFERENCE;
-use crate::config::EngineConfig;
+use crate::config::{self, EngineConfig};
 use crate::context_parallel::{Checks, Family};
 use crate::error::{Outcome, Refusal, Stage};
 use crate::flag::Flag;
@@ -14,7 +14,6 @@ use crate::gpu::Arch;
 use crate::layout::KvCacheLayout;
 use crate::model::deepseek_v4::Compression;
 use crate::model::{Common, DeepseekV4};
-use crate::notes;
 use crate::release::Profile;
 use crate::request::Request;
 use crate::resolution::{Note, Resolution};
@@ -23,6 +22,7 @@ use crate::spec::deepseek_v4 as dsv4_spec;
 use crate::trace::Trace;
 use crate::units::mul;
 use crate::weights::Rank;
+use crate::{log, notes};
 
 #[allow(clippy::too_many_lines)] // the pipeline, in its order
 pub(super) fn deepseek_v4(
@@ -52,14 +52,22 @@ pub(super) fn deepseek_v4(
         profile,
         arch,
     };
+    config::runner_line(config, trace);
     checks.before_model()?;
     let implementation =
         dsv4_backend::select(config, model, arch, capability, profile, notes, trace)?;
+    let stage = ranges.first().map(|first| model.stage(first));
+    if stage.as_ref().is_some_and(DeepseekV4::indexer_is_first) {
+        indexer_line(profile, trace);
+    }
     let resolved = dsv4_spec::resolve_dtype(config.cache_dtype, implementation, profile, trace)?;
     if !profile.pads_shared_experts {
         shared_experts(request, common, config, model)?;
     }
     expert_width(config, model)?;
+    if stage.is_some_and(|stage| stage.layers.contains(&Compression::C4)) {
+        indexer_line(profile, trace);
+    }
     let drafted = draft::build(
         model,
         &draft::Built {
@@ -145,6 +153,36 @@ pub(super) fn deepseek_v4(
     Ok(resolution)
 }
 
+/// Mirrors `vllm/models/deepseek_v4/attention.py` `DeepseekV4Indexer.__init__`.
+fn indexer_line(profile: &Profile, trace: &mut Trace) {
+    trace.say(log::MODEL, || profile.log.indexer.to_owned());
+}
+
+/// The backends in the order of the layers, whose first layer with a compressor
+/// decides where its own and the indexer's stand.
+/// Mirrors `DeepseekV4Attention.__init__`.
+fn in_order(model: &DeepseekV4, own: &'static str) -> Vec<&'static str> {
+    const COMPRESSOR: &str = "CompressorBackend";
+    let mut names = Vec::new();
+    for compression in &model.layers {
+        let before: &[&'static str] = match compression {
+            Compression::C4 => &["DEEPSEEK_V4_INDEXER", COMPRESSOR],
+            Compression::None | Compression::C128 => &[],
+        };
+        let after: &[&'static str] = match compression {
+            Compression::None => &[],
+            Compression::C4 | Compression::C128 => &[COMPRESSOR],
+        };
+        let of_layer = before.iter().chain(&["DEEPSEEK_SPARSE_SWA"]).copied();
+        for name in of_layer.chain([own]).chain(after.iter().copied()) {
+            if !names.contains(&name) {
+                names.push(name);
+            }
+        }
+    }
+    names
+}
+
 fn flags_of_other_families(request: &Request) -> Result<(), Box<Refusal>> {
     if request.args.disable_sliding_window != Some(true) {
         return Ok(());
@@ -218,6 +256,12 @@ fn block_size(
     trace: &mut Trace,
 ) -> Result<u64, Box<Refusal>> {
     let asked = config.block_size.unwrap_or(dsv4_spec::BLOCK_SIZE);
+    if config.block_size.is_none() {
+        trace.say(log::SPECS_EACH, || {
+            let names = in_order(model, implementation.backend(profile));
+            log::block_size(asked, &names, &profile.log)
+        });
+    }
     let skips = profile.aligns_skipped_blocks
         && (config.cache_dtype.skips_boundary_layers() || !config.skip_layers.is_empty());
     let size = if skips {
@@ -226,6 +270,9 @@ fn block_size(
     } else {
         asked
     };
+    if size != asked {
+        trace.say(log::SPECS_EACH, || log::skipped_block_size(size));
+    }
     if profile.checks_aligned_block
         && size != asked
         && !size.is_multiple_of(dsv4_spec::KERNEL_BLOCK_SIZE)

@@ -4,6 +4,7 @@ use super::{LayerRole, LayerSpec, Layers, SpecKind, StrideAlignment};
 use crate::backend::deepseek_v4::Implementation;
 use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
 use crate::error::{Refusal, Stage};
+use crate::log;
 use crate::model::DeepseekV4;
 use crate::model::deepseek_v4::Compression;
 use crate::release::{PackedDtypeRule, Profile, StrideRule};
@@ -107,6 +108,11 @@ pub(crate) fn resolve_dtype(
                 format!("the backend packs rows, so {path} (asked: {asked})")
             },
         );
+        if fp8 != CacheDtype::Fp8DsMla {
+            trace.say(log::MODEL, || {
+                "Using DeepSeek's fp8_ds_mla KV cache format.".to_owned()
+            });
+        }
         ResolvedDtype {
             cache_dtype: CacheDtype::Fp8DsMla,
             rows: TorchDtype::Uint8,

@@ -10,6 +10,7 @@ use crate::backend::layer::LayerBackend;
 use crate::backend::select::Surroundings;
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
+use crate::log;
 use crate::model::decoder::{LayerKind, LinearKernel};
 use crate::spec::{LayerRole, LayerSpec, SpecKind};
 use crate::trace::Trace;
@@ -67,6 +68,12 @@ pub(super) fn block_size(
             )
         }
     });
+    if context.config.block_size.is_none() && before != DEFAULT_BLOCK_SIZE {
+        trace.say(log::SPECS_EACH, || {
+            let names: Vec<&str> = asking.iter().map(|backend| backend.as_str()).collect();
+            log::block_size(before, &names, &context.profile.log)
+        });
+    }
     let mut block = Block {
         tokens: before,
         window_page: None,
@@ -206,10 +213,31 @@ fn for_states(
         common = lcm(common, smallest(*backend, Asking::Platform(around)))?;
     }
     let needed = mul(granule, ceil_div(state, mul(granule, token)?)?)?;
-    block.tokens = block.tokens.max(round_up(needed, common)?);
+    let needed = round_up(needed, common)?;
+    if block.tokens < needed {
+        trace.say(log::SPECS_EACH, || {
+            [
+                "Setting attention block size to ",
+                &needed.to_string(),
+                " tokens to ensure that attention page size is >= mamba page size.",
+            ]
+            .concat()
+        });
+    }
+    block.tokens = block.tokens.max(needed);
     block.state_tokens = state_block(context, block.tokens);
     let page = mul(block.tokens, token)?;
     block.state_page = (page != state).then_some(page);
+    if page != state {
+        trace.say(log::SPECS_EACH, || {
+            [
+                "Padding mamba page size by ",
+                &log::percent_more(page, state),
+                "% to ensure that mamba page size and attention page size are exactly equal.",
+            ]
+            .concat()
+        });
+    }
     let tokens = block.tokens;
     trace.step(SPECS, FILE, "_align_hybrid_block_size", || {
         format!(
@@ -269,6 +297,9 @@ fn for_skipped(
     // and of states that are padded already
     let needed = mul(padded, kernel)?.max(block.state_page.unwrap_or(0));
     let tokens = mul(granule, ceil_div(needed, mul(granule, primary)?)?)?;
+    if block.tokens < tokens {
+        trace.say(log::SPECS_EACH, || log::skipped_block_size(tokens));
+    }
     block.tokens = block.tokens.max(tokens);
     let shared = mul(block.tokens, primary)?;
     block.window_page = Some(shared);

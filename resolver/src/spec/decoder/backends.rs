@@ -1,6 +1,8 @@
 //! Each layer's backend and cache dtype, in the order in which the model makes
 //! its layers: an earlier layer may change the dtype of those after it.
 
+mod lines;
+
 use super::Context;
 use super::ranks::{check_heads, check_linear, check_queries, check_states};
 use crate::backend::AttentionBackend;
@@ -154,6 +156,7 @@ impl Asked {
             self.one_width(attention, cache_dtype, context, trace)?
         } else {
             let backend = by_model(attention, dtype, context)?;
+            lines::flash_attention(backend, attention, &context.surroundings(dtype), trace);
             if !declares_diffkv(backend, dtype) {
                 *concerns = true;
                 notes.push(Note::new(
@@ -216,6 +219,12 @@ impl Asked {
             use_pcp: context.config.context.prefill_ranks > 1,
         };
         let backend = self.select(&selection, context, trace)?;
+        lines::flash_attention(
+            backend,
+            attention,
+            &context.surroundings(cache_dtype),
+            trace,
+        );
         if chunked && backend == AttentionBackend::Turboquant && dtype == CacheDtype::Auto {
             return Err(unknown_turboquant());
         }
@@ -254,6 +263,7 @@ impl Asked {
         let backend = self.select(&selection, context, trace)?;
         let canonical = canonical(backend, dtype);
         let backend_kept = LayerBackend::Selected(backend);
+        lines::mla_format(backend, dtype, canonical, context, trace);
         if canonical != dtype {
             trace.step(
                 Stage::Model,
@@ -313,7 +323,9 @@ impl Asked {
             && context.target.arch == Arch::Sm120)
             .then_some(AttentionBackend::TritonAttn);
         let asked = context.config.attention_backend.or(forced);
-        let backend = select(asked, selection, &context.surroundings(self.cache_dtype))?;
+        let around = context.surroundings(self.cache_dtype);
+        let backend = select(asked, selection, &around)?;
+        lines::selected((asked, backend), selection, &around, context.profile, trace);
         constructed(backend, context)?;
         trace.step(Stage::Model, SELECTOR_FILE, "get_attn_backend", || {
             format!(
