@@ -2,7 +2,7 @@
 
 /// HTML under construction.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
-pub struct Markup(String);
+pub struct Markup(String, Vec<usize>);
 
 impl Markup {
     /// Nothing yet.
@@ -61,6 +61,26 @@ impl Markup {
         self
     }
 
+    /// Begins another part: what is drawn anew alone, if it alone changes.
+    pub fn cut(&mut self) -> &mut Self {
+        self.1.push(self.0.len());
+        self
+    }
+
+    /// The HTML, part by part.
+    pub fn into_parts(self) -> Vec<String> {
+        let mut rest = self.0.as_str();
+        let mut parts = Vec::with_capacity(self.1.len() + 1);
+        let mut from = 0;
+        for cut in self.1 {
+            let (part, after) = rest.split_at(cut - from);
+            parts.push(part.to_owned());
+            (rest, from) = (after, cut);
+        }
+        parts.push(rest.to_owned());
+        parts
+    }
+
     /// The HTML.
     pub fn into_string(self) -> String {
         self.0
@@ -70,6 +90,15 @@ impl Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn parts_are_the_whole() {
+        let mut markup = Markup::new();
+        markup.cut().add("<p>{}</p>", &["é"]).cut().cut().text("x");
+        let parts = markup.clone().into_parts();
+        assert_eq!(parts, ["", "<p>é</p>", "", "x"]);
+        assert_eq!(parts.concat(), markup.into_string());
+    }
 
     #[test]
     fn values_are_escaped_and_templates_are_not() {

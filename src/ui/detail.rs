@@ -4,7 +4,9 @@ use kv_resolver::resolution::Note;
 use kv_resolver::speculation::Drafter;
 use kv_resolver::weights::WeightBytes;
 use kv_resolver::{Outcome, Resolution};
+use leptos::html;
 use leptos::prelude::*;
+use web_sys::Element;
 
 use super::block::block;
 use super::chart::chart;
@@ -25,18 +27,23 @@ use crate::report::report;
 use crate::state::state;
 use crate::text;
 
-/// The whole answer for the chosen cell.
+/// The whole answer for the chosen cell. Its parts are drawn anew one by one, as they change: while the context length
+/// is dragged, most stay as they are.
 #[component]
 pub fn Detail() -> impl IntoView {
     let state = state();
-    let html = Signal::derive(move || {
+    let section = NodeRef::<html::Section>::new();
+    Effect::new(move |drawn: Option<Vec<String>>| {
         let record = state.record.get();
-        state.page.with(|page| {
+        let parts = state.page.with(|page| {
             let whole = page.answer();
-            whole
-                .map(|whole| answer(whole, record.as_deref(), &shown()))
-                .unwrap_or_default()
-        })
+            whole.map(|whole| answer(whole, record.as_deref(), &shown()))
+        });
+        let parts = parts.unwrap_or_default();
+        if let Some(section) = section.get() {
+            draw(&section, &parts, &drawn.unwrap_or_default());
+        }
+        parts
     });
     view! {
         <section
@@ -44,37 +51,58 @@ pub fn Detail() -> impl IntoView {
             class="detail"
             tabindex="-1"
             aria-labelledby="answer-title"
-            inner_html=html
+            node_ref=section
         ></section>
     }
 }
 
-fn answer(answer: &Answer, record: Option<&Record>, shown: &str) -> String {
+/// Draws the parts that differ.
+fn draw(section: &Element, parts: &[String], drawn: &[String]) {
+    let children = section.children();
+    if parts.len() != drawn.len() || children.length() as usize != drawn.len() {
+        let mut html = String::new();
+        for part in parts {
+            html.push_str("<div class=\"part-of-answer\">");
+            html.push_str(part);
+            html.push_str("</div>");
+        }
+        section.set_inner_html(&html);
+        return;
+    }
+    for (index, (part, old)) in (0..).zip(parts.iter().zip(drawn)) {
+        if let Some(child) = children.item(index).filter(|_| part != old) {
+            child.set_inner_html(part);
+        }
+    }
+}
+
+fn answer(answer: &Answer, record: Option<&Record>, shown: &str) -> Vec<String> {
     let mut html = Markup::new();
     head(&mut html, answer);
     standing(&mut html, answer, record);
+    html.cut();
     match &answer.result {
         Ok(resolution) => resolved(&mut html, answer, resolution, shown),
         Err(error) => {
             refusal(&mut html, answer, error);
-            log(&mut html, answer);
-            from_the_gpu(&mut html, answer);
+            log(html.cut(), answer);
+            from_the_gpu(html.cut(), answer);
         }
     }
-    html.add(
+    html.cut().add(
         "<div class=\"command\"><h3>The command this is about</h3><div class=\"with-copy\"><pre tabindex=\"0\">{}</pre>\
          <button type=\"button\" data-copy=\"\">Copy</button></div></div>",
         &[&answer.asked.command(answer.dtype.as_str())],
     );
-    releases(&mut html, answer);
-    why(&mut html, answer);
-    html.add(
+    releases(html.cut(), answer);
+    why(html.cut(), answer);
+    html.cut().add(
         "<details class=\"report\"><summary>Report a wrong answer</summary><p class=\"hint\">Copy this, add what vLLM \
          printed, and send it to whoever keeps this explorer. Nothing is sent from here.</p><div class=\"with-copy\"><pre \
          tabindex=\"0\">{}</pre><button type=\"button\" data-copy=\"\">Copy</button></div></details>",
         &[&report(answer)],
     );
-    html.into_string()
+    html.into_parts()
 }
 
 /// On what the answer stands. Its place is kept while the record is not here.
@@ -130,22 +158,23 @@ fn resolved(html: &mut Markup, answer: &Answer, resolution: &Resolution, shown: 
         );
     }
     facts(html, answer, resolution);
-    figures(html, answer, resolution);
+    figures(html.cut(), answer, resolution);
     capacity(html, answer, resolution);
-    log(html, answer);
-    from_the_gpu(html, answer);
+    log(html.cut(), answer);
+    from_the_gpu(html.cut(), answer);
     let given = resolution.available_memory.map(|pool| [pool; 3]);
     let planned = answer.planned().map(|memory| memory.planned.pool.pools());
-    chart(html, resolution, planned.or(given));
-    groups(html, resolution);
-    block(html, resolution);
-    kinds(html, resolution, shown);
-    notes(html, &resolution.notes);
+    chart(html.cut(), resolution, planned.or(given));
+    groups(html.cut(), resolution);
+    block(html.cut(), resolution);
+    kinds(html.cut(), resolution, shown);
+    notes(html.cut(), &resolution.notes);
 }
 
 /// The pool, what it holds, and what to change.
 fn from_the_gpu(html: &mut Markup, answer: &Answer) {
     memory(html, answer);
+    html.cut();
     if let Some(memory) = answer.planned() {
         suggestions(html, &memory.changes, memory.length());
     }
