@@ -59,7 +59,7 @@ impl Memory {
         let interval = printed.pool(request)?;
         let planned = memory::plan_on(request, &base, interval)?;
         Ok(Self {
-            changes: changes(request, &base, &planned, &GPUS),
+            changes: Changes::none(),
             check: printed.check(request, planned.pool, interval.is_some()),
             is_replicated: request.args.data_parallel_size.is_some_and(|size| size > 1),
             printed,
@@ -80,6 +80,17 @@ impl Memory {
 impl Answer {
     /// Asks the resolver.
     pub fn new(asked: Arc<Asked>, gpu: &'static CatalogGpu, dtype: CacheDtype) -> Self {
+        let mut answer = Self::quick(asked, gpu, dtype);
+        let request = answer.request();
+        if let Some(Ok(memory)) = &mut answer.memory {
+            memory.changes = changes(&request, &memory.base, &memory.planned, &GPUS);
+        }
+        answer.standing = across(&request);
+        answer
+    }
+
+    /// The same without what to change and what other releases do: what a sentence says.
+    pub fn quick(asked: Arc<Asked>, gpu: &'static CatalogGpu, dtype: CacheDtype) -> Self {
         let request = asked.request(gpu, dtype);
         let open = memory::without_pool(&request);
         let opened = memory::if_free(&request, kv_resolver::resolve(&open));
@@ -113,7 +124,7 @@ impl Answer {
             drafter: resolution.and_then(|resolution| drafter(&sized, resolution)),
             result,
             memory,
-            standing: across(&request),
+            standing: Vec::new(),
             asked,
             gpu,
             dtype,

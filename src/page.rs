@@ -183,6 +183,18 @@ impl Page {
         self.answers.as_ref().map(|answers| &answers.answer)
     }
 
+    /// The answer to a later input in short, while the page is still of an earlier one of the same model; `None` if it
+    /// cannot be read.
+    pub fn quick(&self, input: &Input) -> Option<Answer> {
+        let asked = Asked::read(
+            input,
+            self.config.result.as_ref(),
+            self.draft.as_ref().map(|draft| draft.result.as_ref()),
+        );
+        let asked = Arc::new(asked.ok()?);
+        Some(Answer::quick(asked, input.gpu, input.dtype))
+    }
+
     /// The catalog, as far as it is here.
     pub fn shelf(&self) -> &Shelf {
         &self.config.source.2

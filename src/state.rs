@@ -20,16 +20,23 @@ use crate::ui::Search;
 /// Browsers refuse an address that changes many times a second, as it would while a slider moves.
 const ADDRESS_DELAY: Duration = Duration::from_millis(250);
 
+/// How long something that is dragged stands still before it rests.
+const REST: Duration = Duration::from_millis(90);
+
 /// What the components share.
 #[derive(Clone, Copy)]
 pub struct State {
     /// What the user has entered.
     pub input: RwSignal<Input>,
+    /// The same, but for what is being dragged: it follows when that rests.
+    pub rested: RwSignal<Input>,
+    /// Until it does.
+    waiting: StoredValue<Option<TimeoutHandle>>,
     /// The catalog of models, once it is here.
     pub shelf: RwSignal<Shelf>,
     /// What vLLM's own answers cover, once it is here.
     pub record: RwSignal<Option<Arc<Record>>>,
-    /// What follows from both.
+    /// What follows from what rests, and from the catalog.
     pub page: Memo<Page>,
     /// What the address held and the page did not understand.
     pub problems: RwSignal<Vec<String>>,
@@ -44,14 +51,17 @@ pub struct State {
 impl State {
     /// Creates the signals; call it once, at the root.
     pub fn new(address::Read { input, problems }: address::Read) -> Self {
+        let rested = RwSignal::new(input.clone());
         let input = RwSignal::new(input);
         let shelf = RwSignal::new(Shelf::Loading);
         Self {
             input,
+            rested,
+            waiting: StoredValue::new(None),
             shelf,
             record: RwSignal::new(None),
             page: Memo::new(move |last: Option<&Page>| {
-                shelf.with(|shelf| input.with(|input| Page::new(input, shelf, last)))
+                shelf.with(|shelf| rested.with(|input| Page::new(input, shelf, last)))
             }),
             problems: RwSignal::new(problems),
             file_problem: RwSignal::new(String::new()),
@@ -85,7 +95,8 @@ impl State {
         if let Err(problem) = address::settle(&mut input, &catalog) {
             self.problems.update(|problems| problems.push(problem));
         }
-        self.input.set(input);
+        self.input.set(input.clone());
+        self.rested.set(input);
         self.shelf.set(Shelf::Here(Arc::new(catalog)));
     }
 
@@ -141,7 +152,25 @@ impl State {
 
     /// Changes what is entered.
     pub fn change(self, change: impl FnOnce(&mut Input)) {
+        self.stop_waiting();
         self.input.update(change);
+        self.rested.set(self.input.get_untracked());
+    }
+
+    /// The same while something is dragged: the sentence follows at once, the rest when it rests.
+    pub fn drag(self, change: impl FnOnce(&mut Input)) {
+        self.stop_waiting();
+        self.input.update(change);
+        let rest = move || self.rested.set(self.input.get_untracked());
+        self.waiting
+            .set_value(set_timeout_with_handle(rest, REST).ok());
+    }
+
+    fn stop_waiting(self) {
+        if let Some(handle) = self.waiting.get_value() {
+            handle.clear();
+            self.waiting.set_value(None);
+        }
     }
 
     /// Keeps the browser's address in step, a moment late.

@@ -55,7 +55,8 @@ pub fn ContextLength() -> impl IntoView {
     let set = move |text: &str| state.change(|input| input.set_flag(FLAG, text));
     let slide = move |event| {
         if let Ok(position) = event_target_value(&event).parse() {
-            set(&scale::tokens(position).to_string());
+            let tokens = scale::tokens(position).to_string();
+            state.drag(|input| input.set_flag(FLAG, &tokens));
         }
     };
     let toggle_auto_fit = move |on| {

@@ -7,28 +7,39 @@ use leptos::prelude::*;
 use super::figures::is_estimated;
 use crate::answer::Answer;
 use crate::catalog::Shelf;
+use crate::input::Input;
 use crate::markup::Markup;
-use crate::state::state;
+use crate::page::Page;
+use crate::state::{State, state};
 use crate::text;
 
 /// The chosen cell in one sentence, at the top of the page.
 #[component]
 pub fn Verdict() -> impl IntoView {
     let state = state();
-    let html = state.shown(|page| {
-        let Some(answer) = page.answer() else {
-            return without_catalog(page.shelf());
-        };
-        let mut html = sentence(answer);
-        if page.is_stale {
-            html.add(
-                "<p class=\"stale-notice\">A field cannot be read: this is still the answer to what you had before.</p>",
-                &[],
-            );
-        }
-        html.into_string()
+    let html = Signal::derive(move || {
+        state
+            .page
+            .with(|page| state.input.with(|input| said(page, input, state)))
     });
     view! { <div class="verdict" aria-live="polite" aria-atomic="true" inner_html=html></div> }
+}
+
+/// The sentence; of what is being dragged, before the page has followed.
+fn said(page: &Page, input: &Input, state: State) -> String {
+    let Some(answer) = page.answer() else {
+        return without_catalog(page.shelf());
+    };
+    let is_dragged = state.rested.with_untracked(|rested| rested != input);
+    let quick = if is_dragged { page.quick(input) } else { None };
+    let mut html = sentence(quick.as_ref().unwrap_or(answer));
+    if page.is_stale && quick.is_none() {
+        html.add(
+            "<p class=\"stale-notice\">A field cannot be read: this is still the answer to what you had before.</p>",
+            &[],
+        );
+    }
+    html.into_string()
 }
 
 /// What there is to say before the models are here.

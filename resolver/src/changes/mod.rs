@@ -121,6 +121,17 @@ pub struct Changes {
     pub changes: Vec<Change>,
 }
 
+impl Changes {
+    /// Nothing tried.
+    #[must_use]
+    pub const fn none() -> Self {
+        Self {
+            now: None,
+            changes: Vec::new(),
+        }
+    }
+}
+
 /// Tries changes to a question that `base` answers without a pool, and that
 /// `planned` has a pool for. `gpus` are those that one could take instead.
 ///
