@@ -74,7 +74,7 @@ impl Record {
 /// That a pool is not among what is compared.
 fn estimate(answer: &Answer) -> &'static str {
     match answer.planned().map(|memory| memory.planned.source) {
-        Some(Source::Estimated) => "; the pool is an estimate, of which nothing is claimed",
+        Some(Source::Estimated) => "; the pool is an estimate",
         Some(Source::Given | Source::Pinned | Source::Printed) | None => "",
     }
 }
