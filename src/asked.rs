@@ -307,6 +307,11 @@ impl Asked {
         self.text_of(Flag::TensorParallelSize)
     }
 
+    /// Engines that each hold the whole model, for prose.
+    pub fn data_parallel(&self) -> Option<&str> {
+        self.text_of(Flag::DataParallelSize)
+    }
+
     /// Stages that share out the layers, for prose.
     pub fn pipeline_parallel(&self) -> Option<&str> {
         self.text_of(Flag::PipelineParallelSize)

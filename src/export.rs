@@ -93,7 +93,10 @@ impl Value {
 fn question(asked: &Asked) -> [Named; 5] {
     let pool = match asked.pool {
         // then each cell says whether it is by an estimate
-        AskedPool::Estimated => "not given".to_owned(),
+        AskedPool::Estimated => match asked.free_bytes {
+            Some(free) => ["estimated, with ", &text::gib(free), " free"].concat(),
+            None => "estimated".to_owned(),
+        },
         AskedPool::Given(bytes) => text::gib(bytes),
         AskedPool::Printed(_) => "of vLLM's log".to_owned(),
     };

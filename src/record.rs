@@ -32,7 +32,10 @@ impl Record {
             .0
             .get(kind.release)
             .and_then(|release| release.get(&kind.architecture));
-        let count = of_architecture.and_then(|kinds| kinds.get(&kind.within()));
+        let within = kind.within();
+        let (arch, asked) = within.split_once(' ').unwrap_or_default();
+        let of_arch = of_architecture.and_then(|archs| archs.get(arch));
+        let count = of_arch.and_then(|kinds| kinds.get(asked));
         count.and_then(Value::as_integer).unwrap_or(0)
     }
 
@@ -46,6 +49,13 @@ impl Record {
                 return (
                     "unverified",
                     "vLLM’s plan has it so, and declares or checks otherwise later".to_owned(),
+                );
+            }
+            Outcome::DoesNotFit if !estimate(answer).is_empty() => {
+                return (
+                    "estimated",
+                    "whether it fits follows from an estimate, of which nothing is claimed"
+                        .to_owned(),
                 );
             }
             Outcome::Works | Outcome::Becomes | Outcome::Refused | Outcome::DoesNotFit => {}
@@ -73,9 +83,11 @@ impl Record {
 
 /// That a pool is not among what is compared.
 fn estimate(answer: &Answer) -> &'static str {
-    match answer.planned().map(|memory| memory.planned.source) {
-        Some(Source::Estimated) => "; the pool is an estimate",
-        Some(Source::Given | Source::Pinned | Source::Printed) | None => "",
+    match answer.planned().map(|memory| &memory.planned) {
+        Some(planned) if planned.source == Source::Estimated && planned.stops.is_none() => {
+            "; the pool is an estimate"
+        }
+        Some(_) | None => "",
     }
 }
 

@@ -72,7 +72,7 @@ fn csv_comes_back_whatever_is_in_it() {
         );
         assert_eq!(
             records[0][4..8],
-            ["context_length", "262144", "pool", "not given"]
+            ["context_length", "262144", "pool", "estimated"]
         );
         assert_eq!(records[0][9], answers.asked.command(ANY_DTYPE));
         assert_eq!(records[1][0], "gpu");

@@ -72,7 +72,7 @@ pub fn ContextLength() -> impl IntoView {
             <TextField
                 field=Field::Flag(FLAG)
                 label="Context length"
-                hint="max_model_len; 32k and 1M are read; empty is the model's own"
+                hint="max_model_len; 32K is 32,768 and 32k 32,000; empty is the model's own"
                 unit="tokens"
                 placeholder=state.shown(|page| settled(page).map(text::number).unwrap_or_default())
                 value=state.entered(|input| input.flag(FLAG).to_owned())

@@ -16,8 +16,9 @@ fn figure(html: &mut Markup, name: &str, value: &str, note: &str) {
 
 /// Whether the pool is an estimate.
 pub fn is_estimated(answer: &Answer) -> bool {
-    let source = answer.planned().map(|memory| memory.planned.source);
-    source == Some(Source::Estimated)
+    let planned = answer.planned().map(|memory| &memory.planned);
+    // weights that do not load are counted, not estimated
+    planned.is_some_and(|planned| planned.source == Source::Estimated && planned.stops.is_none())
 }
 
 /// The figures that a capacity planner looks for.

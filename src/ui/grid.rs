@@ -186,7 +186,11 @@ impl CellMarkup {
             "<span class=\"outcome\"><i aria-hidden=\"true\">{}</i>{}</span>",
             &[text::glyph(outcome), outcome.as_str()],
         );
-        let says_so = !matches!(outcome, Outcome::Unmodelled | Outcome::Unverified);
+        let says_so = !matches!(
+            outcome,
+            // what fits may follow from an estimate, of which nothing is claimed
+            Outcome::Unmodelled | Outcome::Unverified | Outcome::DoesNotFit
+        );
         if let Some(count) = answers.filter(|_| says_so) {
             let (mark, why) = match count {
                 0 => ("○", "derived".to_owned()),

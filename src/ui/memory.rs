@@ -74,8 +74,8 @@ fn bytes(html: &mut Markup, name: &str, sign: &str, interval: Interval) {
 }
 
 const HEAD: &str = "<div class=\"scroll\" tabindex=\"0\"><table class=\"ends\"><thead><tr><td></td><th \
-                    scope=\"col\">at least</th><th scope=\"col\">likely</th><th scope=\"col\">at \
-                    most</th></tr></thead><tbody>";
+                    scope=\"col\">least pool</th><th scope=\"col\">likely</th><th scope=\"col\">most \
+                    pool</th></tr></thead><tbody>";
 
 fn pool(html: &mut Markup, planned: &Planned) {
     match (&planned.budget, planned.source) {
@@ -123,7 +123,15 @@ fn estimate(html: &mut Markup, budget: &Budget) {
         budget.requested,
     );
     for part in &budget.parts {
-        bytes(html, part.kind.label(), "−", part.bytes);
+        // what takes most leaves least
+        let Interval { low, likely, high } = part.bytes;
+        let taken = [high, likely, low].map(gib);
+        ends(
+            html,
+            part.kind.label(),
+            "−",
+            [&taken[0], &taken[1], &taken[2]],
+        );
     }
     bytes(html, "for the KV cache", "=", budget.pool);
     html.add(
@@ -136,8 +144,7 @@ fn estimate(html: &mut Markup, budget: &Budget) {
     html.add(
         "<dt>the totals</dt><dd>NVML reports {}, by which vLLM chooses its defaults; torch a little less, of which it \
          takes its share{}.</dd></dl><p>Only a start-up measures these. Weights are exact; nothing is claimed of how \
-         often the others are right: too few public logs name all that they depend on. Your own log’s line replaces \
-         the estimate: paste it as the pool.</p></details>",
+         often the others are right. Paste your own log’s line as the pool instead.</p></details>",
         &[
             &text::bytes(budget.nvml_total_bytes),
             if budget.is_unified {
@@ -229,7 +236,7 @@ fn holds(html: &mut Markup, memory: &Memory) {
         ends(html, name, "", [&shown[0], &shown[1], &shown[2]]);
     };
     let base = &memory.base;
-    if planned.stops.is_some() {
+    if planned.stops.is_some() || planned.pool.high <= 0 {
         return;
     }
     html.add(
@@ -273,7 +280,7 @@ fn holds(html: &mut Markup, memory: &Memory) {
     });
     ends(
         html,
-        "longest request, tokens",
+        "longest request the pool could hold",
         "",
         [&longest[0], &longest[1], &longest[2]],
     );

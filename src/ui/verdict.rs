@@ -1,11 +1,11 @@
 //! The answer in a sentence.
 
-use kv_resolver::memory::Planned;
 use kv_resolver::{Outcome, Resolution};
 use leptos::prelude::*;
 
 use super::figures::is_estimated;
-use crate::answer::Answer;
+use super::memory::size;
+use crate::answer::{Answer, Memory};
 use crate::catalog::Shelf;
 use crate::input::Input;
 use crate::markup::Markup;
@@ -72,10 +72,15 @@ fn sentence(answer: &Answer) -> Markup {
         html.add(" with <b>{}</b>", &[method]);
     }
     html.add(" on <b>", &[]);
-    match answer.asked.pipeline_parallel() {
-        None | Some("" | "1") => {}
-        Some(stages) => {
-            html.add("{} stages of ", &[stages]);
+    for (size, what) in [
+        (answer.asked.data_parallel(), " replicas of "),
+        (answer.asked.pipeline_parallel(), " stages of "),
+    ] {
+        match size {
+            None | Some("" | "1") => {}
+            Some(size) => {
+                html.add("{}{}", &[size, what]);
+            }
         }
     }
     match answer.asked.tensor_parallel() {
@@ -97,14 +102,25 @@ fn sentence(answer: &Answer) -> Markup {
                     "<em>KV Explorer has no rule</em> for this and does not guess.",
                     &[],
                 ),
+                Outcome::DoesNotFit if is_estimated(answer) => {
+                    let pool = answer.planned().map(|memory| size(memory.planned.pool));
+                    html.add(
+                        "<code>{}</code> <em>is not expected to fit</em>: by an estimate, {} are left for the KV cache.",
+                        &[dtype, &pool.unwrap_or_default()],
+                    )
+                }
                 Outcome::DoesNotFit => html.add(
                     "<code>{}</code> <em>does not fit</em>: vLLM stops for want of memory.",
                     &[dtype],
                 ),
                 Outcome::Works | Outcome::Becomes | Outcome::Unverified | Outcome::Refused => html
                     .add(
-                        "<code>{}</code> <em>is refused</em> while {}.",
-                        &[dtype, error.refusal.stage().describe()],
+                        "<code>{}</code> <em>is refused</em> while {}: {}",
+                        &[
+                            dtype,
+                            error.refusal.stage().describe(),
+                            &first_sentence(&error.refusal.to_string()),
+                        ],
                     ),
             };
         }
@@ -138,11 +154,11 @@ fn starts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
     );
     if let (Some(capacity), Some(pool)) = (&resolution.capacity, resolution.available_memory) {
         if let Some(memory) = answer.planned().filter(|_| is_estimated(answer)) {
-            estimated(html, &memory.planned, &capacity.requests);
+            estimated(html, answer, memory, resolution, &capacity.requests);
             return;
         }
         html.add(
-            " <b class=\"n\">{}</b> such requests fit in <b class=\"n\">{}</b> per GPU{}.",
+            " <b class=\"n\">{}</b> such requests fit in <b class=\"n\">{}</b> per GPU{}{}.",
             &[
                 &capacity.requests,
                 &text::gib(pool),
@@ -151,27 +167,85 @@ fn starts(html: &mut Markup, answer: &Answer, resolution: &Resolution) {
                 } else {
                     ""
                 },
+                &beside(answer, resolution),
             ],
         );
+        if answer
+            .planned()
+            .and_then(|memory| memory.check)
+            .is_some_and(|check| !check.agrees())
+        {
+            html.add(" <b>Your log’s tokens do not agree</b>; see below.", &[]);
+        }
     }
 }
 
+/// What limits or multiplies the requests that fit.
+fn beside(answer: &Answer, resolution: &Resolution) -> String {
+    let is_replicated = answer.planned().is_some_and(|memory| memory.is_replicated);
+    let fit = answer
+        .planned()
+        .and_then(|memory| memory.planned.likely().fit.as_ref().ok());
+    let is_bounded = fit.is_some_and(|fit| fit.requests.whole() > resolution.max_num_seqs);
+    let most = text::number(resolution.max_num_seqs);
+    match (is_replicated, is_bounded) {
+        (false, false) => String::new(),
+        (true, false) => ", on each replica".to_owned(),
+        (false, true) => [", of which at most ", &most, " run at once"].concat(),
+        (true, true) => [
+            ", on each replica, of which at most ",
+            &most,
+            " run at once",
+        ]
+        .concat(),
+    }
+}
+
+/// The first sentence of an error, short enough for ours.
+fn first_sentence(text: &str) -> String {
+    const MOST: usize = 160;
+    let line = text.lines().next().unwrap_or_default();
+    let sentence = line.split_inclusive(". ").next().unwrap_or(line).trim_end();
+    if sentence.chars().count() <= MOST {
+        return sentence.to_owned();
+    }
+    let short: String = sentence.chars().take(MOST).collect();
+    short + "…"
+}
+
 /// How many fit by an estimate: with both ends.
-fn estimated(html: &mut Markup, planned: &Planned, likely: &str) {
+fn estimated(
+    html: &mut Markup,
+    answer: &Answer,
+    memory: &Memory,
+    resolution: &Resolution,
+    likely: &str,
+) {
+    let planned = &memory.planned;
     let at = |end: usize| match &planned.ends[end].fit {
         Ok(fit) => fit.requests.shown(),
         Err(_) => "none".to_owned(),
     };
     let [low, _, high] = planned.pool.pools();
     html.add(
-        " About <b class=\"n\">{}</b> such requests fit ({} to {}), for vLLM is estimated to leave <b class=\"n\">{} to {} GiB</b> \
+        " About <b class=\"n\">{}</b> such requests fit ({} to {}{}), for vLLM is estimated to leave <b class=\"n\">{} to {} GiB</b> \
          per GPU.",
         &[
             likely,
             &at(0),
             &at(2),
+            &beside(answer, resolution),
             &text::gib_short(low),
             &text::gib_short(high),
         ],
     );
+    if planned.ends[0].fit.is_err() {
+        html.text(" With the least of that, it does not start.");
+    }
+    if memory.check.is_some_and(|check| !check.agrees()) {
+        html.add(
+            " <b>Your log’s tokens lead to no such pool</b>; see below.",
+            &[],
+        );
+    }
 }

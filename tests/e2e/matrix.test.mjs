@@ -177,7 +177,7 @@ test('the matrix is saved as it is filtered: CSV, JSON and Markdown', async () =
     const [csvName, csv] = await saved('CSV');
     assert.equal(csvName, 'kv-cache-DeepSeek-V4-Flash-0.33.0.csv');
     const [question, names, first] = csv.split('\r\n');
-    assert.match(question, /^model,deepseek-ai\/DeepSeek-V4-Flash,release,0\.33\.0,context_length,262144,pool,not given,command,/);
+    assert.match(question, /^model,deepseek-ai\/DeepSeek-V4-Flash,release,0\.33\.0,context_length,262144,pool,estimated,command,/);
     assert.match(names, /^gpu,label,arch,memory_mib,kv_cache_dtype,outcome,/);
     assert.match(first, /,SM100,/);
     const [jsonName, json] = await saved('JSON');

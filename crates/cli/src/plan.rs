@@ -375,7 +375,7 @@ impl Report {
         }
         row(
             out,
-            "longest request, in tokens",
+            "longest the pool could hold, tokens",
             [0, 1, 2].map(|end| {
                 let pool = self.planned.ends[end].pool_bytes;
                 self.base
@@ -515,7 +515,13 @@ fn budget_rows(out: &mut String, budget: &Budget) {
         gib(budget.requested),
     );
     for part in &budget.parts {
-        row(out, &format!("− {}", part.kind.label()), gib(part.bytes));
+        // what takes most leaves least
+        let [low, likely, high] = gib(part.bytes);
+        row(
+            out,
+            &format!("− {}", part.kind.label()),
+            [high, likely, low],
+        );
     }
     row(out, "= for the KV cache", gib(budget.pool));
     out.push('\n');

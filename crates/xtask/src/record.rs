@@ -62,13 +62,20 @@ impl Record {
         Ok(())
     }
 
-    /// An object of each release's architectures.
+    /// An object of each release's architectures, and of the GPUs' within.
     fn json(&self) -> String {
-        let releases: BTreeMap<&String, _> = self
-            .releases
-            .iter()
-            .map(|(release, architectures)| (&release.1, architectures))
-            .collect();
+        type Kinds<'a> = BTreeMap<&'a str, BTreeMap<&'a str, usize>>;
+        let mut releases: BTreeMap<&str, BTreeMap<&str, Kinds>> = BTreeMap::new();
+        for (release, architectures) in &self.releases {
+            for (architecture, counts) in architectures {
+                for (within, count) in counts {
+                    let (arch, kind) = within.split_once(' ').unwrap_or((within, ""));
+                    let of_release = releases.entry(&release.1).or_default();
+                    let of_arch = of_release.entry(architecture).or_default();
+                    of_arch.entry(arch).or_default().insert(kind, *count);
+                }
+            }
+        }
         // counts and short texts: there is nothing that JSON could not hold
         serde_json::to_string(&releases).unwrap_or_default() + "\n"
     }

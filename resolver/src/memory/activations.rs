@@ -47,8 +47,8 @@ pub(super) fn part(facts: &Facts) -> Part {
         kind: PartKind::Activations,
         bytes: Interval::new(low, likely, high),
         source: format!(
-            "{} tokens through a layer, {}; the sampler over {} requests and {} words, {}; of both \
-             the larger stays. Workspaces that kernels keep, {}; buffers of the runner, {}{}",
+            "{} tokens through a layer, {}, or the sampler over {} requests and {} words, {}; kernels' \
+             workspaces, {}; the runner's buffers, {}{}",
             facts.tokens,
             human_bytes(forward[1]),
             facts.requests,
@@ -59,10 +59,7 @@ pub(super) fn part(facts: &Facts) -> Part {
             if images[2] == 0 {
                 String::new()
             } else {
-                format!(
-                    "; images, whose sizes the processor's file says, assumed, {}",
-                    human_bytes(images[1])
-                )
+                format!("; images, assumed, {}", human_bytes(images[1]))
             }
         ),
     }

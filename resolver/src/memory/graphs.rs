@@ -55,9 +55,8 @@ pub(super) fn part(facts: &Facts) -> Part {
         kind: PartKind::CudaGraphs,
         bytes: Interval::new(low, likely, high),
         source: format!(
-            "graphs of {piecewise} sizes up to {largest} tokens in {} pieces, of {full} whole; bytes \
-             of each by public logs, whose estimates lay between two thirds and twice of what was \
-             taken",
+            "{piecewise} sizes up to {largest} tokens in {} pieces, {full} of them whole; bytes of \
+             each by public logs",
             layers + 1
         ),
     }

@@ -12,9 +12,9 @@ pub(super) fn part(facts: &Facts) -> Part {
     Part {
         kind: PartKind::Repacked,
         bytes: repacked.plus(Interval::new(low, likely, high)),
-        source: "what the kernels of this GPU make of the weights beyond their size: copies that \
-                 latent attention keeps, padding, scales in their own order; and holes in torch's \
-                 segments, 256 MiB at most"
-            .to_owned(),
+        source:
+            "copies, padding and orders of their own that kernels of this GPU make on load; and \
+                 holes in torch's segments"
+                .to_owned(),
     }
 }
