@@ -208,23 +208,10 @@ fn heading(out: &mut String, text: &str) {
 impl Report {
     fn text(&self, model: &str, request: &Request) -> String {
         let mut out = String::new();
-        // writing to a String cannot fail, here and below
-        let _ = writeln!(
-            out,
-            "{model} on {} (SM{}{}), vLLM {}\n",
-            request.gpu.name,
-            request.gpu.capability.major,
-            request.gpu.capability.minor,
-            request.release
-        );
+        render::title(&mut out, model, request);
         match &self.likely {
             Ok(likely) => {
-                let dtype = if likely.cache_dtype == likely.requested_cache_dtype {
-                    likely.cache_dtype.to_string()
-                } else {
-                    format!("{} → {}", likely.requested_cache_dtype, likely.cache_dtype)
-                };
-                render::headline(&mut out, likely.outcome, &dtype);
+                render::headline(&mut out, likely.outcome, &render::dtype(likely));
             }
             Err(error) => {
                 render::headline(

@@ -17,6 +17,16 @@ const WIDTH: usize = 96;
 /// The whole answer.
 pub fn answer(model: &str, request: &Request, result: &Result<Resolution, StartupError>) -> String {
     let mut out = String::new();
+    title(&mut out, model, request);
+    match result {
+        Ok(resolution) => resolved(&mut out, request, resolution),
+        Err(error) => refused(&mut out, error),
+    }
+    printable(&out)
+}
+
+/// What was asked, as the first line of an answer.
+pub fn title(out: &mut String, model: &str, request: &Request) {
     // writing to a String cannot fail, here and below
     let _ = writeln!(
         out,
@@ -26,11 +36,15 @@ pub fn answer(model: &str, request: &Request, result: &Result<Resolution, Startu
         request.gpu.capability.minor,
         request.release
     );
-    match result {
-        Ok(resolution) => resolved(&mut out, request, resolution),
-        Err(error) => refused(&mut out, error),
+}
+
+/// The cache dtype, with what was asked for where vLLM changed it.
+pub fn dtype(r: &Resolution) -> String {
+    if r.cache_dtype == r.requested_cache_dtype {
+        r.cache_dtype.to_string()
+    } else {
+        format!("{} → {}", r.requested_cache_dtype, r.cache_dtype)
     }
-    printable(&out)
 }
 
 /// Without what moves a terminal's cursor, which may be in what was passed.
@@ -42,12 +56,7 @@ pub fn printable(text: &str) -> String {
 }
 
 fn resolved(out: &mut String, request: &Request, r: &Resolution) {
-    let dtype = if r.cache_dtype == r.requested_cache_dtype {
-        r.cache_dtype.to_string()
-    } else {
-        format!("{} → {}", r.requested_cache_dtype, r.cache_dtype)
-    };
-    headline(out, r.outcome, &dtype);
+    headline(out, r.outcome, &dtype(r));
     let _ = writeln!(out);
     if let Some(capacity) = &r.capacity {
         for line in capacity.lines() {
