@@ -13,7 +13,7 @@ use crate::plan::Sizing;
 use crate::plan::demand::Demand;
 use crate::spec::{LayerRole, SpecKind};
 use crate::trace::TraceStep;
-use crate::units::{GIB, fixed, mul, thousands};
+use crate::units::{GIB, MIB, fixed, mul, thousands};
 use crate::weights::WeightBytes;
 
 /// What the answer does not say by itself.
@@ -535,7 +535,6 @@ impl SharedTensor {
 #[allow(clippy::cast_precision_loss)] // only printed
 pub fn human_bytes(bytes: u64) -> String {
     const KIB: u64 = 1 << 10;
-    const MIB: u64 = 1 << 20;
     match bytes {
         _ if bytes < 10 * KIB => format!("{} B", thousands(bytes)),
         _ if bytes < MIB => format!("{} KiB", fixed(bytes as f64 / KIB as f64, 2)),

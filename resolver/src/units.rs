@@ -4,6 +4,8 @@ use std::fmt::Write as _;
 
 use crate::error::Refusal;
 
+/// Bytes in one MiB.
+pub const MIB: u64 = 1 << 20;
 /// Bytes in one GiB.
 pub const GIB: u64 = 1 << 30;
 /// The first float past the integers of 64 bits.

@@ -7,8 +7,7 @@ pub use gpus::GPUS;
 pub use models::MODELS;
 
 use crate::gpu::{ComputeCapability, Gpu};
-
-const MIB: u64 = 1 << 20;
+use crate::units::MIB;
 
 /// A GPU of the catalog.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

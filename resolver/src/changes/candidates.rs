@@ -1,6 +1,7 @@
 //! What is tried.
 
 use crate::catalog::CatalogGpu;
+use crate::config::or_one;
 use crate::dtype::CacheDtype;
 use crate::flag::Flag;
 use crate::memory::{Planned, Source};
@@ -120,7 +121,7 @@ const MOST_RANKS: u64 = 16;
 /// How GPUs share the work.
 fn ranks(request: &Request, found: &mut Vec<Candidate>) {
     let args = &request.args;
-    let size = |number: Option<i64>| u64::try_from(number.unwrap_or(1)).unwrap_or(1).max(1);
+    let size = |number: Option<i64>| or_one(number).max(1);
     let tensor = size(args.tensor_parallel_size);
     let replicas = size(args.data_parallel_size);
     let mut more = tensor.saturating_mul(2);

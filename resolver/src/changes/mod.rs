@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::args::SPECULATIVE_CONFIG;
 use crate::capacity::{Fit, Requests};
 use crate::catalog::{CatalogGpu, find_gpu};
+use crate::config::or_one;
 use crate::dtype::CacheDtype;
 use crate::error::Outcome;
 use crate::flag::Flag;
@@ -40,7 +41,7 @@ pub struct Served {
 
 impl Served {
     fn new(request: &Request, fit: &Fit) -> Self {
-        let size = |number: Option<i64>| u64::try_from(number.unwrap_or(1)).unwrap_or(1).max(1);
+        let size = |number: Option<i64>| or_one(number).max(1);
         let args = &request.args;
         let replicas = size(args.data_parallel_size);
         let ranks = [

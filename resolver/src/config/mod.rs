@@ -355,6 +355,6 @@ fn expert_slices(args: &EngineArgs) -> Result<u64, Box<Refusal>> {
 }
 
 /// A size that the checks have found to be at least 1.
-fn or_one(size: Option<i64>) -> u64 {
+pub(crate) fn or_one(size: Option<i64>) -> u64 {
     size.and_then(|size| u64::try_from(size).ok()).unwrap_or(1)
 }

@@ -8,8 +8,8 @@ use super::facts::{Attention, ELEMENT, Experts, Facts, Kernel};
 use super::{Interval, Part, PartKind};
 use crate::gpu::Arch;
 use crate::resolution::human_bytes;
+use crate::units::MIB;
 
-const MIB: u64 = 1 << 20;
 /// `VLLM_SPARSE_INDEXER_MAX_LOGITS_MB`
 const INDEXER_LOGITS: u64 = 512 * MIB;
 /// `VLLM_FLASHINFER_WORKSPACE_BUFFER_SIZE`

@@ -2,7 +2,7 @@
 
 use super::{Interval, Part, PartKind};
 use crate::config::batch::is_second_runner;
-use crate::config::{self, EngineConfig};
+use crate::config::{self, EngineConfig, or_one};
 use crate::gpu::Arch;
 use crate::model::decoder::{LayerKind, LinearKernel, MlaDims};
 use crate::model::parameters::{Size, Sizes};
@@ -136,8 +136,7 @@ impl<'a> Facts<'a> {
         if base.max_num_batched_tokens > MOST_STEP || base.max_num_seqs > MOST_STEP {
             return Err("its batch is beyond what any GPU could hold".to_owned());
         }
-        let positive = |number: Option<i64>| u64::try_from(number.unwrap_or(1)).unwrap_or(1).max(1);
-        let replicas = positive(request.args.data_parallel_size);
+        let replicas = or_one(request.args.data_parallel_size).max(1);
         let tokens = base.max_num_batched_tokens;
         let experts = experts(&model, &config, arch, profile, request);
         let attention = attention(&model, ranks);

@@ -3,12 +3,12 @@
 use super::facts::{ELEMENT, Facts};
 use super::{Interval, Part, PartKind};
 use crate::gpu::Arch;
+use crate::units::MIB;
 
 /// In KiB for each layer and graph, from public start-up logs: of dense models …
 const DENSE_KIB: [u64; 3] = [102, 205, 369];
 /// … and of experts.
 const EXPERTS_KIB: [u64; 3] = [154, 410, 717];
-const MIB: u64 = 1 << 20;
 
 pub(super) fn part(facts: &Facts) -> Part {
     let nothing = |source: &str| Part {

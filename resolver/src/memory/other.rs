@@ -4,8 +4,8 @@
 use super::facts::{ELEMENT, Facts};
 use super::{Interval, Part, PartKind};
 use crate::gpu::ComputeCapability;
+use crate::units::MIB;
 
-const MIB: u64 = 1 << 20;
 /// By public start-up logs, one GPU …
 const ALONE_MIB: [u64; 3] = [50, 155, 615];
 /// … and several, beside the fused all-reduce.

@@ -20,7 +20,7 @@ pub(crate) use draft::{of_drafter, of_v4_draft};
 pub(crate) use sheet::Sheet;
 
 use crate::backend::deepseek_v4::Implementation;
-use crate::config::{EngineConfig, StateDtype};
+use crate::config::{EngineConfig, StateDtype, or_one};
 use crate::dtype::TorchDtype;
 use crate::error::Refusal;
 use crate::gpu::Arch;
@@ -107,8 +107,7 @@ impl<'a> Rank<'a> {
         arch: Arch,
     ) -> Self {
         let args = &request.args;
-        let positive = |number: Option<i64>| u64::try_from(number.unwrap_or(1)).unwrap_or(1).max(1);
-        let replicas = positive(args.data_parallel_size);
+        let replicas = or_one(args.data_parallel_size).max(1);
         let ranks = config.tensor_parallel_size.max(1);
         let whole = args.enable_expert_parallel == Some(true);
         Self {
@@ -118,7 +117,7 @@ impl<'a> Rank<'a> {
             ranks,
             slices: config.expert_slices.max(1),
             spread: if whole {
-                let turns = positive(args.prefill_context_parallel_size);
+                let turns = or_one(args.prefill_context_parallel_size).max(1);
                 ranks.saturating_mul(replicas).saturating_mul(turns)
             } else {
                 1
