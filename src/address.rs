@@ -195,7 +195,7 @@ pub fn settle(input: &mut Input, catalog: &Catalog) -> Result<(), String> {
 }
 
 /// The query string, without `?`, and the fragment; empty for the default question.
-#[derive(Debug, PartialEq, Eq, Clone)]
+#[derive(Debug, PartialEq, Eq, Clone, Default)]
 pub struct Written {
     /// The query string, and behind a `#` the pasted config.
     pub query: String,

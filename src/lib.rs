@@ -16,6 +16,7 @@ pub mod pool;
 pub mod record;
 pub mod report;
 pub mod scale;
+mod second;
 pub mod state;
 pub mod text;
 mod ui;
@@ -38,11 +39,12 @@ pub fn App() -> impl IntoView {
     provide_context(state);
     state.mirror_in_address();
     state.load_catalog();
-    state.load_record();
+    state.follow_second_half();
     ui::listen(state);
-    let results = state.shown(|page| {
+    let results = state.shown(move |page| {
         match (&page.answers, page.is_stale) {
             (None, _) => match page.shelf() {
+                _ if !state.is_whole.get() => "results early",
                 Shelf::Missing(_) => "results missing",
                 Shelf::Loading | Shelf::Here(_) => "results awaited",
             },

@@ -1,9 +1,9 @@
 //! Mounts the app onto the page.
 
 fn main() {
-    // what the shell shows until now
+    leptos::mount::mount_to_body(kv_explorer::App);
+    // what was shown until now
     if let Some(boot) = leptos::prelude::document().get_element_by_id("boot") {
         boot.remove();
     }
-    leptos::mount::mount_to_body(kv_explorer::App);
 }

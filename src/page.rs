@@ -178,6 +178,27 @@ impl Page {
         }
     }
 
+    /// What there is before the second half of the program is here: nothing is asked.
+    pub fn awaited(input: &Input, shelf: &Shelf) -> Self {
+        let source = (
+            input.model.clone(),
+            Arc::clone(&input.pasted),
+            shelf.clone(),
+        );
+        Self {
+            config: Arc::new(ReadConfig {
+                source,
+                result: None,
+            }),
+            draft: None,
+            view: input.view,
+            wrong: Vec::new(),
+            answers: None,
+            is_stale: false,
+            address: Written::default(),
+        }
+    }
+
     /// The chosen cell's whole answer.
     pub fn answer(&self) -> Option<&Arc<Answer>> {
         self.answers.as_ref().map(|answers| &answers.answer)

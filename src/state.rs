@@ -15,6 +15,7 @@ use crate::file;
 use crate::input::{Field, Input, ModelChoice};
 use crate::page::Page;
 use crate::record::Record;
+use crate::second;
 use crate::ui::Search;
 
 /// Browsers refuse an address that changes many times a second, as it would while a slider moves.
@@ -34,6 +35,8 @@ pub struct State {
     waiting: StoredValue<Option<TimeoutHandle>>,
     /// The catalog of models, once it is here.
     pub shelf: RwSignal<Shelf>,
+    /// Whether the second half of the program is here, which every answer takes.
+    pub is_whole: RwSignal<bool>,
     /// What vLLM's own answers cover, once it is here.
     pub record: RwSignal<Option<Arc<Record>>>,
     /// What follows from what rests, and from the catalog.
@@ -54,14 +57,26 @@ impl State {
         let rested = RwSignal::new(input.clone());
         let input = RwSignal::new(input);
         let shelf = RwSignal::new(Shelf::Loading);
+        let is_whole = RwSignal::new(second::is_here());
         Self {
             input,
             rested,
             waiting: StoredValue::new(None),
             shelf,
+            is_whole,
             record: RwSignal::new(None),
             page: Memo::new(move |last: Option<&Page>| {
-                shelf.with(|shelf| rested.with(|input| Page::new(input, shelf, last)))
+                let is_whole = is_whole.get();
+                let last = last.filter(|last| last.answers.is_some());
+                shelf.with(|shelf| {
+                    rested.with(|input| {
+                        if is_whole {
+                            Page::new(input, shelf, last)
+                        } else {
+                            Page::awaited(input, shelf)
+                        }
+                    })
+                })
             }),
             problems: RwSignal::new(problems),
             file_problem: RwSignal::new(String::new()),
@@ -81,9 +96,14 @@ impl State {
         });
     }
 
-    /// Loads what vLLM's own answers cover, which no answer waits for.
-    pub fn load_record(self) {
+    /// Waits for the second half of the program, then loads what vLLM's own answers cover, which no answer waits for.
+    pub fn follow_second_half(self) {
         spawn_local(async move {
+            second::arrival().await;
+            // else everything would be asked anew
+            if !self.is_whole.get_untracked() {
+                self.is_whole.set(true);
+            }
             if let Some(record) = Record::load().await {
                 self.record.set(Some(Arc::new(record)));
             }

@@ -27,6 +27,9 @@ use crate::report::report;
 use crate::state::state;
 use crate::text;
 
+/// Until it is here.
+const AWAITED: &str = "<p class=\"awaited\">The whole answer is on its way …</p>";
+
 /// The whole answer for the chosen cell. Its parts are drawn anew one by one, as they change: while the context length
 /// is dragged, most stay as they are.
 #[component]
@@ -39,7 +42,7 @@ pub fn Detail() -> impl IntoView {
             let whole = page.answer();
             whole.map(|whole| answer(whole, record.as_deref(), &shown()))
         });
-        let parts = parts.unwrap_or_default();
+        let parts = parts.unwrap_or_else(|| vec![AWAITED.to_owned()]);
         if let Some(section) = section.get() {
             draw(&section, &parts, &drawn.unwrap_or_default());
         }

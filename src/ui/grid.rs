@@ -87,7 +87,7 @@ impl Drawing {
         }
     }
 
-    fn html(&self) -> String {
+    pub(super) fn html(&self) -> String {
         let grid = &self.grid;
         let mut html = Markup::new();
         html.add(

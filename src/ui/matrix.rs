@@ -14,6 +14,7 @@ use super::legend::legend;
 use super::tools::{TITLE_ID, tools, update};
 use crate::grid::Move;
 use crate::page::Answers;
+use crate::second;
 use crate::state::{State, state};
 
 /// The matrix, what can be done with it, and its legend.
@@ -49,9 +50,13 @@ pub fn Matrix() -> impl IntoView {
             walk(state, &table, &event);
         }
     };
+    let mut first_tools = second::first_answer(".matrix > div");
+    if first_tools.is_empty() {
+        first_tools = tools(None);
+    }
     view! {
         <section class="matrix" aria-labelledby=TITLE_ID>
-            <div node_ref=head inner_html=tools()></div>
+            <div node_ref=head inner_html=first_tools></div>
             <div class="scroll">
                 <table
                     role="grid"
@@ -59,6 +64,7 @@ pub fn Matrix() -> impl IntoView {
                     aria-labelledby=TITLE_ID
                     aria-describedby="matrix-help"
                     on:keydown=on_key
+                    inner_html=second::first_answer("table")
                 ></table>
             </div>
             <p id="matrix-help" class="hidden">

@@ -13,6 +13,8 @@ mod events;
 mod export;
 mod field;
 mod figures;
+#[cfg(test)]
+mod first;
 mod frame;
 mod grid;
 mod groups;

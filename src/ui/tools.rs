@@ -18,8 +18,8 @@ pub const TITLE_ID: &str = "matrix-title";
 const SORT_ID: &str = "matrix-sort";
 const MEMORY_ID: &str = "matrix-memory";
 
-/// The matrix's heading with its buttons, and a line of controls.
-pub fn tools() -> String {
+/// The matrix's heading with its buttons, and a line of controls; with a grid, as [`update`] leaves them.
+pub fn tools(grid: Option<&Grid>) -> String {
     let mut html = Markup::new();
     html.add(
         "<div class=\"section-head\"><h2 id=\"{}\">Every GPU × every <code>--kv-cache-dtype</code></h2>\
@@ -27,7 +27,11 @@ pub fn tools() -> String {
         &[TITLE_ID],
     );
     switch(&mut html, Toggle::RowPerGpu, "One row per GPU");
-    switch(&mut html, Toggle::AllDtypes, "");
+    switch(
+        &mut html,
+        Toggle::AllDtypes,
+        &grid.map(all_dtypes).unwrap_or_default(),
+    );
     html.add("</div></div><div class=\"tools\">", &[]);
     let sorts = Sort::ALL.map(|sort| (sort.as_str().to_owned(), sort.label().to_owned()));
     select(&mut html, SORT_ID, "Sort", &sorts);
@@ -92,17 +96,22 @@ pub fn update(head: &Element, view: &View, grid: Option<&Grid>) {
         String::new()
     };
     say(find("[role=\"status\"]"), &left);
-    let why = if grid.has_rules {
-        "refused everywhere"
-    } else {
-        "without rules"
-    };
     let refused = find(&selector(Toggle::AllDtypes));
     if let Some(button) = &refused {
         let names: Vec<&str> = grid.refused.iter().map(|dtype| dtype.as_str()).collect();
         let _ = button.set_attribute("title", &names.join(", "));
     }
-    say(refused, &format!("+ {} {why}", grid.refused.len()));
+    say(refused, &all_dtypes(grid));
+}
+
+/// What the button for all dtypes says.
+fn all_dtypes(grid: &Grid) -> String {
+    let why = if grid.has_rules {
+        " refused everywhere"
+    } else {
+        " without rules"
+    };
+    ["+ ", &grid.refused.len().to_string(), why].concat()
 }
 
 fn selector(toggle: Toggle) -> String {

@@ -10,6 +10,7 @@ use crate::catalog::Shelf;
 use crate::input::Input;
 use crate::markup::Markup;
 use crate::page::Page;
+use crate::second;
 use crate::state::{State, state};
 use crate::text;
 
@@ -17,7 +18,11 @@ use crate::text;
 #[component]
 pub fn Verdict() -> impl IntoView {
     let state = state();
+    let first = second::first_answer(".verdict");
     let html = Signal::derive(move || {
+        if !state.is_whole.get() {
+            return first.clone();
+        }
         state
             .page
             .with(|page| state.input.with(|input| said(page, input, state)))
@@ -61,7 +66,7 @@ fn without_catalog(shelf: &Shelf) -> String {
     html.into_string()
 }
 
-fn sentence(answer: &Answer) -> Markup {
+pub(super) fn sentence(answer: &Answer) -> Markup {
     let mut html = Markup::new();
     let outcome = answer.outcome();
     html.add(

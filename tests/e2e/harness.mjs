@@ -70,8 +70,9 @@ export async function withPage({ server, browser }, { path = '', before: prepare
   }
 }
 
-/** Waits until the app has drawn itself and its first answer. */
+/** Waits until the app has drawn itself, all of it is there, and its first answer. */
 export async function mounted(page) {
   await page.getByRole('heading', { level: 1 }).waitFor();
+  await page.locator('.results:not(.early) .matrix').first().waitFor();
   await page.locator('.sentence b').first().waitFor();
 }

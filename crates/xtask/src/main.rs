@@ -3,6 +3,7 @@
 //! It has few dependencies on purpose: it is the first thing compiled on a new machine.
 
 mod browser;
+mod halves;
 mod page;
 mod record;
 mod release;
@@ -26,7 +27,8 @@ cargo xtask COMMAND
   build                      build the page into dist/
   test [STEP...]             run every test that CI runs, or only the steps named
   tables                     write what is generated: from vLLM's own tables (resolver/tables/), and public/models.json
-  record                     compare every vector, and write what they cover: public/record.json, public/accuracy.html
+  record                     compare every vector, and write what they cover: public/record.json,
+                             public/accuracy.html and, with it, the page's first answer, public/first.html
   release VERSION [--against RELEASE] [VECTORS...]
                              what a new release's dump and answers have that the newest profile does not say
                              (docs/new-release.md)

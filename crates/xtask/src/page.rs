@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::browser::Browser;
+use crate::halves;
 use crate::workspace::{Fallible, Workspace, run};
 
 const DEFAULT_PORT: u16 = 8080;
@@ -67,7 +68,8 @@ pub fn build(workspace: &Workspace) -> Fallible {
     if workspace.dist().exists() {
         fs::remove_dir_all(workspace.dist())?;
     }
-    run(light(&mut trunk(workspace, "build")))
+    run(light(&mut trunk(workspace, "build")))?;
+    halves::split(workspace)
 }
 
 /// Serves the page until it is stopped, rebuilding it when its source changes.
@@ -143,7 +145,8 @@ fn light(trunk: &mut Command) -> &mut Command {
         .env("CARGO_UNSTABLE_BUILD_STD_FEATURES", "optimize_for_size")
         .env(
             "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
-            "-Zunstable-options -Cpanic=immediate-abort -Zlocation-detail=none",
+            // relocations tell which constants belong to which half
+            "-Zunstable-options -Cpanic=immediate-abort -Zlocation-detail=none -Clink-arg=--emit-relocs",
         )
 }
 
