@@ -73,11 +73,11 @@ fn run(
 ) -> Result<Resolution, Box<Refusal>> {
     refuse_unmodelled(request)?;
     config::model_fields(&request.args)?;
-    let model = Model::from_config(&request.hf_config).map_err(|error| match error {
+    let model = Model::from_config(&request.hf_config).map_err(|error| match &*error {
         ModelError::UnknownToTransformers(_) => {
             Refusal::raised(Stage::Config, "ValidationError", error.to_string())
         }
-        ModelError::UnknownToVllm(name) => config::unknown_architecture(&name, request.release),
+        ModelError::UnknownToVllm(name) => config::unknown_architecture(name, request.release),
         other => Refusal::not_modelled(other.to_string()),
     })?;
     config::own_code(&request.args, &model.common)?;

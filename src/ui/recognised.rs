@@ -30,7 +30,7 @@ fn markup(found: &Recognition) -> String {
         }
         Err(error) => {
             html.add("<p class=\"no-rule\"><b>", &[]);
-            match error {
+            match &**error {
                 ModelError::Family { .. } => {
                     html.add("Not modelled.</b> ", &[]);
                     near(&mut html, &found.nearest);

@@ -84,7 +84,7 @@ pub enum AutoCacheDtype {
 }
 
 /// The part that describes the language model.
-pub(super) fn text_config(config: &Value) -> Result<&Value, ModelError> {
+pub(super) fn text_config(config: &Value) -> Result<&Value, Box<ModelError>> {
     match config.get_set("text_config") {
         None => Ok(config),
         Some(text @ Value::Object(_)) => Ok(text),
@@ -93,7 +93,7 @@ pub(super) fn text_config(config: &Value) -> Result<&Value, ModelError> {
 }
 
 /// `dtype` or `torch_dtype`, of the whole or of the language model.
-pub(super) fn dtype(config: &Value) -> Result<Option<String>, ModelError> {
+pub(super) fn dtype(config: &Value) -> Result<Option<String>, Box<ModelError>> {
     for part in [config, text_config(config)?] {
         for field in ["dtype", "torch_dtype"] {
             if let Some(name) = text(part, field)? {
@@ -105,7 +105,7 @@ pub(super) fn dtype(config: &Value) -> Result<Option<String>, ModelError> {
 }
 
 /// `quantization_config`, an object if it is there.
-fn quantization(config: &Value) -> Result<Option<&Value>, ModelError> {
+fn quantization(config: &Value) -> Result<Option<&Value>, Box<ModelError>> {
     match config.get_set("quantization_config") {
         None => Ok(None),
         Some(quantization @ Value::Object(_)) => Ok(Some(quantization)),
@@ -114,7 +114,7 @@ fn quantization(config: &Value) -> Result<Option<&Value>, ModelError> {
 }
 
 /// `quantization_config.quant_method`, wherever it stands, as vLLM leaves it.
-pub(super) fn quant_method(config: &Value) -> Result<Option<String>, ModelError> {
+pub(super) fn quant_method(config: &Value) -> Result<Option<String>, Box<ModelError>> {
     for part in [config, text_config(config)?] {
         if let Some(quantization) = quantization(part)?
             && let Some(name) = method_of(quantization)?
@@ -153,7 +153,7 @@ pub(super) fn has_experts(language: &Value, model_type: &str) -> bool {
 }
 
 /// `quantization_config.activation_scheme`.
-pub(super) fn activation_scheme(config: &Value) -> Result<Option<String>, ModelError> {
+pub(super) fn activation_scheme(config: &Value) -> Result<Option<String>, Box<ModelError>> {
     for part in [config, text_config(config)?] {
         if let Some(quantization) = quantization(part)? {
             return Ok(text(quantization, "activation_scheme")?.map(clip));
@@ -165,7 +165,7 @@ pub(super) fn activation_scheme(config: &Value) -> Result<Option<String>, ModelE
 /// A ModelOpt checkpoint is told by its producer and its algorithm.
 /// Mirrors `vllm/transformers_utils/model_arch_config_convertor.py`
 /// `_normalize_quantization_config`.
-fn method_of(quantization: &Value) -> Result<Option<String>, ModelError> {
+fn method_of(quantization: &Value) -> Result<Option<String>, Box<ModelError>> {
     let inner = quantization
         .get_set("quantization")
         .filter(|inner| matches!(inner, Value::Object(_)));
@@ -182,8 +182,8 @@ fn method_of(quantization: &Value) -> Result<Option<String>, ModelError> {
             Some("NVFP4") => "modelopt_fp4",
             Some("MIXED_PRECISION") => "modelopt_mixed",
             _ => {
-                return Err(ModelError::Unmodelled(
-                    "a ModelOpt `quant_algo` that vLLM does not know is not modelled".into(),
+                return Err(ModelError::unmodelled(
+                    "a ModelOpt `quant_algo` that vLLM does not know is not modelled",
                 ));
             }
         };
@@ -195,7 +195,7 @@ fn method_of(quantization: &Value) -> Result<Option<String>, ModelError> {
 
 /// Mirrors `vllm/utils/torch_utils.py` `resolve_kv_cache_dtype_string`, and
 /// `Attention.__init__` for compressed-tensors.
-pub(super) fn auto_cache_dtype(config: &Value) -> Result<AutoCacheDtype, ModelError> {
+pub(super) fn auto_cache_dtype(config: &Value) -> Result<AutoCacheDtype, Box<ModelError>> {
     let Some(top) = quantization(config)? else {
         return Ok(AutoCacheDtype::Model);
     };

@@ -68,20 +68,19 @@ impl DeepseekV4 {
     }
 
     /// Mirrors transformers' `DeepseekV4Config`, as vLLM reads it.
-    pub fn from_config(config: &Value) -> Result<Self, ModelError> {
+    pub fn from_config(config: &Value) -> Result<Self, Box<ModelError>> {
         if config
             .get_set("vision_n_layers")
             .is_some_and(|layers| layers.as_integer() != Some(0))
         {
-            return Err(ModelError::Unmodelled(
-                "the vision variant of DeepSeek V4 (vision_n_layers) is not modelled yet".into(),
+            return Err(ModelError::unmodelled(
+                "the vision variant of DeepSeek V4 (vision_n_layers) is not modelled yet",
             ));
         }
         let layers = layers(config)?;
         if !layers.contains(&Compression::C4) {
-            return Err(ModelError::Unmodelled(
-                "a DeepSeek V4 without 4:1 layers (and so without an indexer) is not modelled"
-                    .into(),
+            return Err(ModelError::unmodelled(
+                "a DeepSeek V4 without 4:1 layers (and so without an indexer) is not modelled",
             ));
         }
         // the model's own rotary embedding is YaRN's, and asks for its settings
@@ -91,25 +90,25 @@ impl DeepseekV4 {
         let kind = rope.and_then(|rope| rope.get_set("rope_type").or(rope.get_set("type")));
         let original = rope.and_then(|rope| rope.get_set("original_max_position_embeddings"));
         if kind.and_then(Value::as_str) != Some("yarn") || original.is_none() {
-            return Err(ModelError::Unmodelled(
-                "DeepSeek V4 is modelled with YaRN's `rope_scaling` only".into(),
+            return Err(ModelError::unmodelled(
+                "DeepSeek V4 is modelled with YaRN's `rope_scaling` only",
             ));
         }
         if !matches!(text(config, "expert_dtype")?, None | Some("fp4" | "fp8")) {
-            return Err(ModelError::Unmodelled(
-                "`expert_dtype` is neither fp4 nor fp8".into(),
+            return Err(ModelError::unmodelled(
+                "`expert_dtype` is neither fp4 nor fp8",
             ));
         }
         let head_dim = integer(config, "head_dim", 1, MOST_WIDTH)?;
         // the packed slot of 584 bytes is 448 + 128 + 8, for this size only
         if head_dim != 512 {
-            return Err(ModelError::Unmodelled(format!(
+            return Err(ModelError::unmodelled(format!(
                 "`head_dim` is {head_dim}; DeepSeek V4 is modelled with 512 only, which its packed slot is made for"
             )));
         }
         let index_head_dim = integer(config, "index_head_dim", 1, MOST_WIDTH)?;
         if index_head_dim != 128 {
-            return Err(ModelError::Unmodelled(format!(
+            return Err(ModelError::unmodelled(format!(
                 "`index_head_dim` is {index_head_dim}; DeepSeek V4 is modelled with 128 only"
             )));
         }
@@ -127,10 +126,10 @@ impl DeepseekV4 {
 
 /// `layer_types` counts before `compress_ratios`, which older files carry, with
 /// an entry for the draft layer that is cut off.
-fn layers(config: &Value) -> Result<Vec<Compression>, ModelError> {
+fn layers(config: &Value) -> Result<Vec<Compression>, Box<ModelError>> {
     for field in ["compress_rates", "compress_rate_csa", "compress_rate_hca"] {
         if config.get_set(field).is_some() {
-            return Err(ModelError::Unmodelled(format!(
+            return Err(ModelError::unmodelled(format!(
                 "`{field}` is set; only the rates 4 and 128 are modelled"
             )));
         }
@@ -145,7 +144,7 @@ fn layers(config: &Value) -> Result<Vec<Compression>, ModelError> {
     };
     let count = usize::try_from(count).unwrap_or(usize::MAX);
     if entries.len() < count {
-        return Err(ModelError::Unmodelled(format!(
+        return Err(ModelError::unmodelled(format!(
             "`num_hidden_layers` is {count}, but `{field}` has {} entries",
             entries.len()
         )));
@@ -167,7 +166,7 @@ fn layers(config: &Value) -> Result<Vec<Compression>, ModelError> {
                 _ => None,
             };
             compression.ok_or_else(|| {
-                ModelError::Unmodelled(format!(
+                ModelError::unmodelled(format!(
                     "`{field}` has an entry that is none of 0, 4 and 128 (or their layer types)"
                 ))
             })

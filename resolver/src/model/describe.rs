@@ -19,7 +19,7 @@ pub struct Recognition {
     /// `model_type`; empty if there is none.
     pub model_type: String,
     /// What its layers keep, or why there is no rule for it.
-    pub layers: Result<String, ModelError>,
+    pub layers: Result<String, Box<ModelError>>,
     /// Of an architecture without rules: those with rules whose names are most like it. Their models may differ all
     /// the same, so this is where to look, not what to take.
     pub nearest: Vec<&'static str>,
@@ -34,8 +34,9 @@ impl Recognition {
             Some(_) | None => String::new(),
         };
         let layers = Model::from_config(config).map(|model| model.describe());
+        let is_other = |error: &ModelError| matches!(error, ModelError::Family { .. });
         let nearest = match &layers {
-            Err(ModelError::Family { .. }) => nearest(&architecture),
+            Err(error) if is_other(error) => nearest(&architecture),
             Ok(_) | Err(_) => Vec::new(),
         };
         Self {
@@ -243,7 +244,7 @@ mod tests {
     #[test]
     fn files_of_other_kinds_are_named_as_such() {
         let found = Recognition::of(&Value::Object(Vec::new()));
-        assert_eq!(found.layers, Err(ModelError::NoArchitecture));
+        assert_eq!(found.layers, Err(ModelError::NoArchitecture.into()));
         assert_eq!(
             (found.architecture.as_str(), found.model_type.as_str()),
             ("", "")

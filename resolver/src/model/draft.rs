@@ -61,7 +61,7 @@ fn at(index: u64, suffix: &'static str, kind: LayerKind) -> DecoderLayer {
 /// The MTP layers that vLLM knows of this model, `None` where it knows none.
 /// Mirrors `vllm/config/speculative.py` `SpeculativeConfig.hf_config_override`
 /// and the models' own MTP files.
-pub(crate) fn mtp(config: &Value, target: &Model) -> Result<Option<Mtp>, ModelError> {
+pub(crate) fn mtp(config: &Value, target: &Model) -> Result<Option<Mtp>, Box<ModelError>> {
     let language = common::text_config(config)?;
     let model_type = text(config, "model_type")?.unwrap_or_default();
     let first = target.common.num_hidden_layers;
@@ -121,7 +121,7 @@ fn layers(
     target: &Decoder,
     first: u64,
     count: u64,
-) -> Result<(&'static str, Decoder), ModelError> {
+) -> Result<(&'static str, Decoder), Box<ModelError>> {
     let with = |prefix, layers| Decoder {
         prefix,
         layers,
@@ -171,12 +171,9 @@ fn layers(
 
 /// Which of the layers of Nemotron's draft keep K and V; the others are experts.
 /// Mirrors `vllm/model_executor/models/nemotron_h_mtp.py`.
-fn nemotron_pattern(config: &Value) -> Result<Vec<bool>, ModelError> {
-    let unknown = || {
-        ModelError::Unmodelled(
-            "the MTP layers' pattern has others than attention and experts".into(),
-        )
-    };
+fn nemotron_pattern(config: &Value) -> Result<Vec<bool>, Box<ModelError>> {
+    let unknown =
+        || ModelError::unmodelled("the MTP layers' pattern has others than attention and experts");
     let pattern: Vec<bool> = if let Some(pattern) = text(config, "mtp_hybrid_override_pattern")? {
         let kinds = pattern.chars().map(|kind| match kind {
             '*' => Ok(true),
@@ -223,15 +220,17 @@ pub(crate) fn apart(
     config: &Value,
     method: Apart,
     target_layers: u64,
-) -> Result<Drafter, ModelError> {
+) -> Result<Drafter, Box<ModelError>> {
     if method == Apart::DraftModel {
         return whole(config);
     }
     let architecture = super::architecture(config)?;
     let model_type = text(config, "model_type")?.ok_or(ModelError::Missing("model_type"))?;
-    let unknown = || ModelError::Family {
-        architecture: clip(architecture),
-        model_type: clip(model_type),
+    let unknown = || {
+        Box::new(ModelError::Family {
+            architecture: clip(architecture),
+            model_type: clip(model_type),
+        })
     };
     let (mut decoder, non_causal) = match (method, architecture, model_type) {
         (Apart::Eagle, "LlamaForCausalLM" | "EagleLlamaForCausalLM", "llama")
@@ -280,23 +279,23 @@ pub(crate) fn apart(
 }
 
 /// A model that could be served alone.
-fn whole(config: &Value) -> Result<Drafter, ModelError> {
+fn whole(config: &Value) -> Result<Drafter, Box<ModelError>> {
     let model = Model::from_config(config)?;
     let Kind::Decoder(mut decoder) = model.kind else {
-        return Err(ModelError::Unmodelled(
-            "DeepSeek V4 as a draft model is not modelled".into(),
+        return Err(ModelError::unmodelled(
+            "DeepSeek V4 as a draft model is not modelled",
         ));
     };
     if model.common.is_hybrid {
-        return Err(ModelError::Unmodelled(
-            "a draft model with states is not modelled".into(),
+        return Err(ModelError::unmodelled(
+            "a draft model with states is not modelled",
         ));
     }
     decoder.prefix = match decoder.prefix {
         "model.layers" => "draft_model.model.layers",
         "language_model.model.layers" => "draft_model.language_model.model.layers",
         _ => {
-            return Err(ModelError::Unmodelled(format!(
+            return Err(ModelError::unmodelled(format!(
                 "{} as a draft model is not modelled",
                 model.common.architecture
             )));
@@ -311,7 +310,7 @@ fn whole(config: &Value) -> Result<Drafter, ModelError> {
 
 /// Layers of `DFlash` and of what is built like it: each with whether it is causal.
 /// Mirrors `vllm/model_executor/models/qwen3_dflash.py` `_resolve_layer_attention`.
-fn block_drafter(config: &Value) -> Result<Vec<(Attention, bool)>, ModelError> {
+fn block_drafter(config: &Value) -> Result<Vec<(Attention, bool)>, Box<ModelError>> {
     let nothing = Value::Object(Vec::new());
     let own = config.get_set("dflash_config").unwrap_or(&nothing);
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
@@ -324,8 +323,8 @@ fn block_drafter(config: &Value) -> Result<Vec<(Attention, bool)>, ModelError> {
     let types = array(config, "layer_types")?;
     let slides = |kind: &Value| kind.as_str() == Some("sliding_attention");
     if types.is_some_and(|types| types.len() as u64 != count) {
-        return Err(ModelError::Unmodelled(
-            "`layer_types` does not have an entry for each layer".into(),
+        return Err(ModelError::unmodelled(
+            "`layer_types` does not have an entry for each layer",
         ));
     }
     let any = types.is_some_and(|types| types.iter().any(slides));
@@ -371,7 +370,7 @@ pub(crate) fn names_mask_token(config: &Value) -> bool {
 
 /// DeepSeek V4's `DSpark` layers: `None` where the checkpoint lacks what they are made of.
 /// Mirrors `vllm/models/deepseek_v4/nvidia/dspark.py` `DSparkDeepseekV4Model`.
-pub(crate) fn v4_dspark(config: &Value, target: &Model) -> Result<Option<Draft>, ModelError> {
+pub(crate) fn v4_dspark(config: &Value, target: &Model) -> Result<Option<Draft>, Box<ModelError>> {
     let has = |field| config.get_set(field).is_some();
     if !has("dspark_target_layer_ids") || !has("dspark_markov_rank") {
         return Ok(None);

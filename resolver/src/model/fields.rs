@@ -8,17 +8,17 @@ pub(super) fn wrong_type(
     field: &'static str,
     expected: &'static str,
     config: &Value,
-) -> ModelError {
+) -> Box<ModelError> {
     let got = match config.get(field) {
         Some(Value::String(text)) => quoted(&clip(text)),
         Some(other) => other.type_name().to_owned(),
         None => "nothing".to_owned(),
     };
-    ModelError::WrongType {
+    Box::new(ModelError::WrongType {
         field,
         expected,
         got,
-    }
+    })
 }
 
 /// A whole number within bounds.
@@ -27,7 +27,7 @@ pub(super) fn integer(
     field: &'static str,
     least: u64,
     most: u64,
-) -> Result<u64, ModelError> {
+) -> Result<u64, Box<ModelError>> {
     let value = config.get_set(field).ok_or(ModelError::Missing(field))?;
     let Value::Integer(got) = *value else {
         return Err(wrong_type(field, "a whole number", config));
@@ -39,7 +39,8 @@ pub(super) fn integer(
             got,
             least,
             most,
-        }),
+        }
+        .into()),
     }
 }
 
@@ -50,7 +51,7 @@ pub(super) fn integer_or(
     least: u64,
     most: u64,
     absent: u64,
-) -> Result<u64, ModelError> {
+) -> Result<u64, Box<ModelError>> {
     if config.get_set(field).is_none() {
         return Ok(absent);
     }
@@ -61,7 +62,7 @@ pub(super) fn integer_or(
 pub(super) fn text<'a>(
     config: &'a Value,
     field: &'static str,
-) -> Result<Option<&'a str>, ModelError> {
+) -> Result<Option<&'a str>, Box<ModelError>> {
     match config.get_set(field) {
         None => Ok(None),
         Some(Value::String(text)) => Ok(Some(text)),
@@ -70,7 +71,10 @@ pub(super) fn text<'a>(
 }
 
 /// True or false.
-pub(super) fn boolean(config: &Value, field: &'static str) -> Result<Option<bool>, ModelError> {
+pub(super) fn boolean(
+    config: &Value,
+    field: &'static str,
+) -> Result<Option<bool>, Box<ModelError>> {
     match config.get_set(field) {
         None => Ok(None),
         Some(Value::Bool(on)) => Ok(Some(*on)),
@@ -82,7 +86,7 @@ pub(super) fn boolean(config: &Value, field: &'static str) -> Result<Option<bool
 pub(super) fn array<'a>(
     config: &'a Value,
     field: &'static str,
-) -> Result<Option<&'a [Value]>, ModelError> {
+) -> Result<Option<&'a [Value]>, Box<ModelError>> {
     match config.get_set(field) {
         None => Ok(None),
         Some(Value::Array(items)) => Ok(Some(items)),

@@ -75,7 +75,7 @@ impl Length {
 /// Mirrors `vllm/config/model.py` `_get_and_verify_max_len` and
 /// `vllm/transformers_utils/model_arch_config_convertor.py`
 /// `derive_max_model_len_and_key`.
-pub(super) fn length(text: &Value) -> Result<Length, ModelError> {
+pub(super) fn length(text: &Value) -> Result<Length, Box<ModelError>> {
     const OTHERS: [&str; 8] = [
         "n_positions",
         "max_seq_len",
@@ -104,7 +104,7 @@ pub(super) fn length(text: &Value) -> Result<Length, ModelError> {
         (tokens, key) = (length, "model_max_length");
     }
     if tokens == 0 {
-        return Err(ModelError::Unmodelled(format!("`{key}` is 0")));
+        return Err(ModelError::unmodelled(format!("`{key}` is 0")));
     }
     let ropes = ropes(text)?;
     let mut factor = Some(1.0);
@@ -154,7 +154,7 @@ pub(super) fn length(text: &Value) -> Result<Length, ModelError> {
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss
 )] // bounded: 2^32 × 2^16
-fn by_yarn(ropes: &[&Value]) -> Result<Option<u64>, ModelError> {
+fn by_yarn(ropes: &[&Value]) -> Result<Option<u64>, Box<ModelError>> {
     let field = "original_max_position_embeddings";
     let [rope] = ropes else {
         return Ok(None);
@@ -189,12 +189,12 @@ const KINDS: [&str; 13] = [
 /// Older spellings that transformers replaces.
 const RENAMED: [&str; 2] = ["su", "mrope"];
 
-fn known_kind(rope: &Value) -> Result<(), ModelError> {
+fn known_kind(rope: &Value) -> Result<(), Box<ModelError>> {
     let kind = kind(rope);
     if KINDS.contains(&kind) || RENAMED.contains(&kind) {
         return Ok(());
     }
-    Err(ModelError::Unmodelled(format!(
+    Err(ModelError::unmodelled(format!(
         "RoPE of the kind `{}` is not modelled",
         super::clip(kind)
     )))
@@ -209,17 +209,17 @@ fn kind(rope: &Value) -> &str {
 
 /// LongRoPE's default is the length before stretching, where the config names
 /// it at its top; where only the RoPE settings do, transformers' classes differ.
-fn long_default(text: &Value) -> Result<Option<u64>, ModelError> {
+fn long_default(text: &Value) -> Result<Option<u64>, Box<ModelError>> {
     let field = "original_max_position_embeddings";
     if text.get_set(field).is_some() {
         return integer(text, field, 1, MOST_TOKENS).map(Some);
     }
-    Err(ModelError::Unmodelled(format!(
+    Err(ModelError::unmodelled(format!(
         "LongRoPE without `{field}` beside it is not modelled"
     )))
 }
 
-fn number(value: &Value) -> Result<f64, ModelError> {
+fn number(value: &Value) -> Result<f64, Box<ModelError>> {
     #[allow(clippy::cast_precision_loss)] // bounded below
     let number = match value {
         Value::Integer(number) => *number as f64,
@@ -229,14 +229,14 @@ fn number(value: &Value) -> Result<f64, ModelError> {
     if number > 0.0 && number <= MOST_FACTOR {
         Ok(number)
     } else {
-        Err(ModelError::Unmodelled(
-            "a RoPE `factor` that is no number above 0 is not modelled".into(),
+        Err(ModelError::unmodelled(
+            "a RoPE `factor` that is no number above 0 is not modelled",
         ))
     }
 }
 
 /// The RoPE settings, one for all layers or one for each type of layer.
-fn ropes(text: &Value) -> Result<Vec<&Value>, ModelError> {
+fn ropes(text: &Value) -> Result<Vec<&Value>, Box<ModelError>> {
     let mut ropes = Vec::new();
     for field in ["rope_scaling", "rope_parameters"] {
         match text.get_set(field) {
@@ -265,7 +265,10 @@ fn ropes(text: &Value) -> Result<Vec<&Value>, ModelError> {
 /// `sliding_window` as transformers' class leaves it; 0 is none. Qwen's classes
 /// drop it unless it is switched on; Mistral's has one where the file is silent.
 /// Mirrors `vllm/config/model.py` `get_sliding_window`.
-pub(super) fn sliding_window(text: &Value, absent: Option<u64>) -> Result<Option<u64>, ModelError> {
+pub(super) fn sliding_window(
+    text: &Value,
+    absent: Option<u64>,
+) -> Result<Option<u64>, Box<ModelError>> {
     if boolean(text, "use_sliding_window")? == Some(false) {
         return Ok(None);
     }
@@ -278,7 +281,7 @@ pub(super) fn sliding_window(text: &Value, absent: Option<u64>) -> Result<Option
 }
 
 /// Whether some layer has another type than full attention.
-pub(super) fn mixes_types(text: &Value) -> Result<bool, ModelError> {
+pub(super) fn mixes_types(text: &Value) -> Result<bool, Box<ModelError>> {
     Ok(array(text, "layer_types")?.is_some_and(|types| {
         types
             .iter()

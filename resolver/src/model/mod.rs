@@ -111,6 +111,14 @@ pub enum ModelError {
     Unmodelled(String),
 }
 
+impl ModelError {
+    /// A combination without rules.
+    #[cold]
+    pub(crate) fn unmodelled(what: impl Into<String>) -> Box<Self> {
+        Box::new(Self::Unmodelled(what.into()))
+    }
+}
+
 impl Model {
     /// The architecture that a config.json names first, whether it has rules or not.
     #[must_use]
@@ -119,9 +127,9 @@ impl Model {
     }
 
     /// Reads a config.json.
-    pub fn from_config(config: &Value) -> Result<Self, ModelError> {
+    pub fn from_config(config: &Value) -> Result<Self, Box<ModelError>> {
         let Value::Object(_) = config else {
-            return Err(ModelError::NotAnObject(config.type_name()));
+            return Err(ModelError::NotAnObject(config.type_name()).into());
         };
         let architecture = architecture(config)?;
         let model_type = text(config, "model_type")?.ok_or(ModelError::Missing("model_type"))?;
@@ -131,11 +139,11 @@ impl Model {
         let kind = match (architecture, model_type) {
             // a reference implementation's name, in files made for another server
             (_, "deepseek_ref") | ("MiMoForCausalLM", "mimo") => {
-                return Err(ModelError::UnknownToTransformers(clip(model_type)));
+                return Err(ModelError::UnknownToTransformers(clip(model_type)).into());
             }
             // the name in one of Step 3.7's checkpoints
             ("Step3p7FlashForCausalLM", "step3p7") => {
-                return Err(ModelError::UnknownToVllm(clip(architecture)));
+                return Err(ModelError::UnknownToVllm(clip(architecture)).into());
             }
             ("DeepseekV4ForCausalLM", "deepseek_v4") => {
                 Kind::DeepseekV4(DeepseekV4::from_config(config)?)
@@ -181,7 +189,8 @@ impl Model {
                 return Err(ModelError::Family {
                     architecture: clip(architecture),
                     model_type: clip(model_type),
-                });
+                }
+                .into());
             }
         };
         let common = facts(config, language, (architecture, model_type), &kind)?;
@@ -189,7 +198,7 @@ impl Model {
     }
 }
 
-fn architecture(config: &Value) -> Result<&str, ModelError> {
+fn architecture(config: &Value) -> Result<&str, Box<ModelError>> {
     match config.get_set("architectures") {
         Some(Value::Array(names)) => match names.first() {
             Some(Value::String(name)) => Ok(name.as_str()),
@@ -198,14 +207,14 @@ fn architecture(config: &Value) -> Result<&str, ModelError> {
                 "a list of strings",
                 config,
             )),
-            None => Err(ModelError::NoArchitecture),
+            None => Err(ModelError::NoArchitecture.into()),
         },
         Some(_) => Err(fields::wrong_type(
             "architectures",
             "a list of strings",
             config,
         )),
-        None => Err(ModelError::NoArchitecture),
+        None => Err(ModelError::NoArchitecture.into()),
     }
 }
 
@@ -216,7 +225,7 @@ fn facts(
     language: &Value,
     (architecture, model_type): (&str, &str),
     kind: &Kind,
-) -> Result<Common, ModelError> {
+) -> Result<Common, Box<ModelError>> {
     let decoder = match kind {
         Kind::DeepseekV4(_) => None,
         Kind::Decoder(decoder) => Some(decoder),

@@ -206,7 +206,7 @@ pub(super) fn parameters(
     model_type: &str,
     block: Option<Fp8Block>,
     decoder: Option<&Decoder>,
-) -> Result<Parameters, ModelError> {
+) -> Result<Parameters, Box<ModelError>> {
     let sizes = Sizes::read(language);
     let is_linear = |index: u64| {
         decoder.is_some_and(|decoder| {
@@ -236,7 +236,7 @@ pub(super) fn parameters(
         Some(Value::Bool(tied)) => Some(*tied),
         _ => None,
     };
-    let ones = |field| -> Result<Option<u64>, ModelError> {
+    let ones = |field| -> Result<Option<u64>, Box<ModelError>> {
         Ok(match language.get(field) {
             Some(Value::Array(flags)) => Some(
                 flags
@@ -297,7 +297,7 @@ fn quant_method<'a>(config: &'a Value, language: &'a Value) -> Option<&'a str> {
     clippy::cast_sign_loss,
     clippy::cast_precision_loss
 )] // Python truncates a double, too; bounded by the guard
-fn block_widths(config: &Value, hidden: Option<u64>) -> Result<Option<Vec<u64>>, ModelError> {
+fn block_widths(config: &Value, hidden: Option<u64>) -> Result<Option<Vec<u64>>, Box<ModelError>> {
     let (Some(blocks), Some(hidden)) = (array(config, "block_configs")?, hidden) else {
         return Ok(None);
     };

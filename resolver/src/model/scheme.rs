@@ -149,7 +149,7 @@ pub(super) fn scheme(
     language: &Value,
     block: Option<Fp8Block>,
     shape: &Shape,
-) -> Result<Scheme, ModelError> {
+) -> Result<Scheme, Box<ModelError>> {
     let Some(quantization) = [config, language]
         .iter()
         .find_map(|part| part.get_set("quantization_config"))
@@ -294,7 +294,7 @@ fn ignored(
     shape: &Shape,
     kept: Kept,
     scales: LoadedScales,
-) -> Result<Scheme, ModelError> {
+) -> Result<Scheme, Box<ModelError>> {
     let mut covered = [Layers::default(); Module::ALL.len()];
     let list = super::fields::array(quantization, "ignore")?.unwrap_or_default();
     for name in list.iter().filter_map(Value::as_str) {
@@ -312,7 +312,11 @@ fn ignored(
 }
 
 /// A list of what is quantised, and how.
-fn mixed(quantization: &Value, shape: &Shape, scales: LoadedScales) -> Result<Scheme, ModelError> {
+fn mixed(
+    quantization: &Value,
+    shape: &Shape,
+    scales: LoadedScales,
+) -> Result<Scheme, Box<ModelError>> {
     let other = || Ok(Scheme::Other("quantisation of some layers".to_owned()));
     let Some(Value::Object(layers)) = quantization.get_set("quantized_layers") else {
         return other();

@@ -67,7 +67,7 @@ pub(super) fn weights(
     language: &Value,
     model_type: &str,
     decoder: Option<&Decoder>,
-) -> Result<Weights, ModelError> {
+) -> Result<Weights, Box<ModelError>> {
     let optional = |field| match language.get_set(field) {
         None => Ok(None),
         Some(_) => integer(language, field, 1, MOST_WIDTH).map(Some),
@@ -135,7 +135,7 @@ fn head_dim(decoder: &Decoder) -> u64 {
 
 /// `quantization_config.weight_block_size` of an fp8 checkpoint. One that leaves
 /// whole kinds of linear layers unquantised is not looked into.
-fn fp8_block(config: &Value) -> Result<Option<Fp8Block>, ModelError> {
+fn fp8_block(config: &Value) -> Result<Option<Fp8Block>, Box<ModelError>> {
     let Some(quantization) = config.get_set("quantization_config") else {
         return Ok(None);
     };
@@ -176,7 +176,7 @@ fn fp8_block(config: &Value) -> Result<Option<Fp8Block>, ModelError> {
 /// What a tower splits first. Mirrors `vllm/model_executor/models/qwen3_vl.py`
 /// `Qwen3_VisionBlock`, `mllama4.py` `Llama4UnfoldConvolution` and
 /// `kimi_k25_vit.py` `MoonViTEncoderLayer`.
-fn vision(config: &Value, model_type: &str) -> Result<Vision, ModelError> {
+fn vision(config: &Value, model_type: &str) -> Result<Vision, Box<ModelError>> {
     let none = Value::Object(Vec::new());
     let tower = config.get_set("vision_config").unwrap_or(&none);
     Ok(match model_type {

@@ -40,7 +40,7 @@ impl Defaults {
     }
 
     /// K and V, to every token.
-    pub(in crate::model) fn attention(self, config: &Value) -> Result<Attention, ModelError> {
+    pub(in crate::model) fn attention(self, config: &Value) -> Result<Attention, Box<ModelError>> {
         Ok(Attention::full(
             self.kv_heads(config)?,
             HeadSharing::Asserted,
@@ -48,14 +48,14 @@ impl Defaults {
         ))
     }
 
-    fn kv_heads(self, config: &Value) -> Result<u64, ModelError> {
+    fn kv_heads(self, config: &Value) -> Result<u64, Box<ModelError>> {
         match (config.get("num_key_value_heads"), self.kv_heads) {
             (None, Some(heads)) => Ok(heads),
             _ => kv_heads(config),
         }
     }
 
-    fn head_dim(self, config: &Value) -> Result<u64, ModelError> {
+    fn head_dim(self, config: &Value) -> Result<u64, Box<ModelError>> {
         match (config.get("head_dim"), self.head_dim) {
             (None, Some(width)) => Ok(width),
             _ => head_dim(config),
@@ -68,7 +68,7 @@ pub(in crate::model) fn decoder(
     config: &Value,
     prefix: &'static str,
     defaults: Defaults,
-) -> Result<Decoder, ModelError> {
+) -> Result<Decoder, Box<ModelError>> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     let mut attention = defaults.attention(config)?;
     attention.window = window(config, defaults.window)?;
@@ -99,13 +99,13 @@ pub(in crate::model) fn plain(prefix: &'static str, layers: Vec<DecoderLayer>) -
 }
 
 /// `num_key_value_heads`, or one for each query head.
-pub(super) fn kv_heads(config: &Value) -> Result<u64, ModelError> {
+pub(super) fn kv_heads(config: &Value) -> Result<u64, Box<ModelError>> {
     let heads = integer(config, "num_attention_heads", 1, MOST_WIDTH)?;
     integer_or(config, "num_key_value_heads", 1, MOST_WIDTH, heads)
 }
 
 /// `head_dim`, or the hidden size shared out.
-pub(super) fn head_dim(config: &Value) -> Result<u64, ModelError> {
+pub(super) fn head_dim(config: &Value) -> Result<u64, Box<ModelError>> {
     if config.get_set("head_dim").is_some() {
         return integer(config, "head_dim", 1, MOST_WIDTH);
     }
@@ -116,15 +116,15 @@ pub(super) fn head_dim(config: &Value) -> Result<u64, ModelError> {
 
 /// A window in every layer, as Mistral has it. Qwen's files name one that is
 /// switched off.
-fn window(config: &Value, absent: Option<u64>) -> Result<Option<u64>, ModelError> {
+fn window(config: &Value, absent: Option<u64>) -> Result<Option<u64>, Box<ModelError>> {
     if mixes_types(config)? {
-        return Err(ModelError::Unmodelled(
-            "`layer_types` other than full_attention are not modelled for this architecture".into(),
+        return Err(ModelError::unmodelled(
+            "`layer_types` other than full_attention are not modelled for this architecture",
         ));
     }
     if boolean(config, "use_sliding_window")? == Some(true) {
-        return Err(ModelError::Unmodelled(
-            "`use_sliding_window` is not modelled for this architecture".into(),
+        return Err(ModelError::unmodelled(
+            "`use_sliding_window` is not modelled for this architecture",
         ));
     }
     sliding_window(config, absent)

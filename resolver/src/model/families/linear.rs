@@ -12,19 +12,19 @@ use crate::model::fields::{array, integer, integer_or, text};
 use crate::value::Value;
 
 /// A state's dtype, by its name.
-fn state_dtype(config: &Value, field: &'static str) -> Result<Option<TorchDtype>, ModelError> {
+fn state_dtype(config: &Value, field: &'static str) -> Result<Option<TorchDtype>, Box<ModelError>> {
     match text(config, field)? {
         None | Some("auto") => Ok(None),
         Some("float32") => Ok(Some(TorchDtype::Float32)),
         Some("float16") => Ok(Some(TorchDtype::Float16)),
         Some("bfloat16") => Ok(Some(TorchDtype::Bfloat16)),
-        Some(_) => Err(ModelError::Unmodelled(format!(
+        Some(_) => Err(ModelError::unmodelled(format!(
             "`{field}` is none of float32, float16 and bfloat16"
         ))),
     }
 }
 
-pub(in crate::model) fn attention(config: &Value) -> Result<Attention, ModelError> {
+pub(in crate::model) fn attention(config: &Value) -> Result<Attention, Box<ModelError>> {
     Ok(Attention::full(
         kv_heads(config)?,
         HeadSharing::Asserted,
@@ -33,7 +33,7 @@ pub(in crate::model) fn attention(config: &Value) -> Result<Attention, ModelErro
 }
 
 /// Qwen3.5 and 3.6: gated delta net. Mirrors `vllm/model_executor/models/qwen3_5.py`.
-pub(in crate::model) fn qwen3_5(config: &Value) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn qwen3_5(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     let interval = integer_or(config, "full_attention_interval", 1, MOST_LAYERS, 4)?;
     let types = array(config, "layer_types")?;
@@ -85,7 +85,7 @@ fn hybrid(prefix: &'static str, layers: Vec<DecoderLayer>) -> Decoder {
 }
 
 /// Nemotron-H and Nemotron 3: Mamba2. Mirrors `vllm/model_executor/models/nemotron_h.py`.
-pub(in crate::model) fn nemotron_h(config: &Value) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn nemotron_h(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let kinds = nemotron_pattern(config)?;
     let heads = integer(config, "mamba_num_heads", 1, MOST_WIDTH)?;
     let head_dim = integer(config, "mamba_head_dim", 1, MOST_WIDTH)?;
@@ -123,7 +123,7 @@ pub(in crate::model) fn nemotron_h(config: &Value) -> Result<Decoder, ModelError
 }
 
 /// K and V of Nemotron's attention layers.
-pub(in crate::model) fn nemotron_attention(config: &Value) -> Result<Attention, ModelError> {
+pub(in crate::model) fn nemotron_attention(config: &Value) -> Result<Attention, Box<ModelError>> {
     let head_dim = integer_or(config, "head_dim", 1, MOST_WIDTH, 128)?;
     Ok(Attention::full(
         kv_heads(config)?,
@@ -133,11 +133,10 @@ pub(in crate::model) fn nemotron_attention(config: &Value) -> Result<Attention, 
 }
 
 /// `M`amba, `*` attention, `-` MLP or `E`xperts, for each layer.
-pub(in crate::model) fn nemotron_pattern(config: &Value) -> Result<Vec<char>, ModelError> {
+pub(in crate::model) fn nemotron_pattern(config: &Value) -> Result<Vec<char>, Box<ModelError>> {
     let unknown = || {
-        ModelError::Unmodelled(
-            "the layers' pattern has an entry that is none of Mamba, attention, MLP and experts"
-                .into(),
+        ModelError::unmodelled(
+            "the layers' pattern has an entry that is none of Mamba, attention, MLP and experts",
         )
     };
     let pattern: Vec<char> = if let Some(pattern) = text(config, "hybrid_override_pattern")? {
@@ -167,7 +166,7 @@ pub(in crate::model) fn nemotron_pattern(config: &Value) -> Result<Vec<char>, Mo
 
 /// Kimi K3: Kimi delta attention beside MLA.
 /// Mirrors `vllm/model_executor/models/kimi_linear.py`.
-pub(in crate::model) fn kimi_k3(config: &Value) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn kimi_k3(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     let linear = config
         .get_set("linear_attn_config")

@@ -9,7 +9,7 @@ use crate::model::fields::{boolean, integer, integer_or, text};
 use crate::value::Value;
 
 /// The dimensions of MLA.
-pub(super) fn dims(config: &Value) -> Result<MlaDims, ModelError> {
+pub(super) fn dims(config: &Value) -> Result<MlaDims, Box<ModelError>> {
     Ok(MlaDims {
         qk_nope_head_dim: integer(config, "qk_nope_head_dim", 1, MOST_WIDTH)?,
         qk_rope_head_dim: integer(config, "qk_rope_head_dim", 0, MOST_WIDTH)?,
@@ -19,17 +19,20 @@ pub(super) fn dims(config: &Value) -> Result<MlaDims, ModelError> {
 }
 
 /// DeepSeek V3 and R1, Kimi K2: `vllm/model_executor/models/deepseek_v2.py`.
-pub(in crate::model) fn dense(config: &Value, prefix: &'static str) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn dense(
+    config: &Value,
+    prefix: &'static str,
+) -> Result<Decoder, Box<ModelError>> {
     if config.get_set("index_topk").is_some() {
-        return Err(ModelError::Unmodelled(
-            "`index_topk` in a model without an indexer is not modelled".into(),
+        return Err(ModelError::unmodelled(
+            "`index_topk` in a model without an indexer is not modelled",
         ));
     }
     decoder(config, prefix, DtypeHook::None, |_| Ok(false))
 }
 
 /// DeepSeek V3.2: every layer has an indexer, unless it shares one.
-pub(in crate::model) fn deepseek_v32(config: &Value) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn deepseek_v32(config: &Value) -> Result<Decoder, Box<ModelError>> {
     if config.get("index_topk").is_none() {
         // vLLM's hook refuses it, after other checks
         return decoder(config, "model.layers", DtypeHook::BfloatIsAuto, |_| {
@@ -40,12 +43,12 @@ pub(in crate::model) fn deepseek_v32(config: &Value) -> Result<Decoder, ModelErr
 }
 
 /// GLM-5 and its successors, which may share indexes.
-pub(in crate::model) fn glm_moe_dsa(config: &Value) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn glm_moe_dsa(config: &Value) -> Result<Decoder, Box<ModelError>> {
     sparse(config, DtypeHook::AutoIsFp8OnSm100)
 }
 
 /// Mirrors `vllm/models/deepseek_v32/nvidia/model.py`.
-fn sparse(config: &Value, hook: DtypeHook) -> Result<Decoder, ModelError> {
+fn sparse(config: &Value, hook: DtypeHook) -> Result<Decoder, Box<ModelError>> {
     let index_topk = integer(config, "index_topk", 1, MOST_WIDTH)?;
     let index_head_dim = integer(config, "index_head_dim", 1, MOST_WIDTH)?;
     let frequency = integer_or(config, "index_topk_freq", 1, MOST_LAYERS, 1)?;
@@ -70,12 +73,10 @@ fn decoder(
     config: &Value,
     prefix: &'static str,
     dtype_hook: DtypeHook,
-    has_indexer: impl Fn(u32) -> Result<bool, ModelError>,
-) -> Result<Decoder, ModelError> {
+    has_indexer: impl Fn(u32) -> Result<bool, Box<ModelError>>,
+) -> Result<Decoder, Box<ModelError>> {
     if boolean(config, "is_causal")? == Some(false) {
-        return Err(ModelError::Unmodelled(
-            "`is_causal` false is not modelled".into(),
-        ));
+        return Err(ModelError::unmodelled("`is_causal` false is not modelled"));
     }
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     let layers = (0..u32::try_from(count).unwrap_or(u32::MAX))
@@ -88,7 +89,7 @@ fn decoder(
                 },
             })
         })
-        .collect::<Result<_, ModelError>>()?;
+        .collect::<Result<_, Box<ModelError>>>()?;
     Ok(Decoder {
         prefix,
         layers,

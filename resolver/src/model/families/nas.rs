@@ -11,19 +11,19 @@ use crate::value::Value;
 /// query heads share a KV head.
 /// Mirrors `vllm/model_executor/models/nemotron_nas.py`, which does not look at
 /// the blocks' windows and sinks.
-pub(in crate::model) fn nemotron(config: &Value) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn nemotron(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     let heads = integer(config, "num_attention_heads", 1, MOST_WIDTH)?;
     let head_dim = head_dim(config)?;
     let blocks = array(config, "block_configs")?.ok_or(ModelError::Missing("block_configs"))?;
     if blocks.len() as u64 != count {
-        return Err(ModelError::Unmodelled(
-            "`block_configs` does not have an entry for each layer".into(),
+        return Err(ModelError::unmodelled(
+            "`block_configs` does not have an entry for each layer",
         ));
     }
     if config.get_set("layer_types").is_some() || config.get_set("sliding_window").is_some() {
-        return Err(ModelError::Unmodelled(
-            "windows are not modelled for this architecture".into(),
+        return Err(ModelError::unmodelled(
+            "windows are not modelled for this architecture",
         ));
     }
     let mut layers = Vec::new();
@@ -35,8 +35,8 @@ pub(in crate::model) fn nemotron(config: &Value) -> Result<Decoder, ModelError> 
             continue;
         }
         if boolean(attention, "replace_with_linear")? == Some(true) {
-            return Err(ModelError::Unmodelled(
-                "`replace_with_linear` in place of attention is not modelled".into(),
+            return Err(ModelError::unmodelled(
+                "`replace_with_linear` in place of attention is not modelled",
             ));
         }
         let sharing = integer(attention, "n_heads_in_group", 1, heads)?;
@@ -48,8 +48,8 @@ pub(in crate::model) fn nemotron(config: &Value) -> Result<Decoder, ModelError> 
         });
     }
     if layers.is_empty() {
-        return Err(ModelError::Unmodelled(
-            "`block_configs` leaves no layer with attention".into(),
+        return Err(ModelError::unmodelled(
+            "`block_configs` leaves no layer with attention",
         ));
     }
     Ok(plain("model.layers", layers))

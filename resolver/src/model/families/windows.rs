@@ -9,14 +9,14 @@ use crate::model::decoder::{
 use crate::model::fields::{array, boolean, integer, integer_or, text};
 use crate::value::Value;
 
-fn count(config: &Value) -> Result<u32, ModelError> {
+fn count(config: &Value) -> Result<u32, Box<ModelError>> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// gpt-oss: a window on every even layer, whatever `layer_types` says.
 /// Mirrors `vllm/model_executor/models/gpt_oss.py`.
-pub(in crate::model) fn gpt_oss(config: &Value) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn gpt_oss(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let window = integer(config, "sliding_window", 1, MOST_WIDTH)?;
     let attention = Attention {
         sinks: true,
@@ -39,12 +39,12 @@ pub(in crate::model) fn gpt_oss(config: &Value) -> Result<Decoder, ModelError> {
 
 /// Gemma 4: two head sizes; the last layers may share an earlier one's cache.
 /// Mirrors `vllm/model_executor/models/gemma4.py`.
-pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let count = count(config)?;
     let types = array(config, "layer_types")?.ok_or(ModelError::Missing("layer_types"))?;
     if types.len() != count as usize {
-        return Err(ModelError::Unmodelled(
-            "`layer_types` does not have an entry for each layer".into(),
+        return Err(ModelError::unmodelled(
+            "`layer_types` does not have an entry for each layer",
         ));
     }
     let window = integer(config, "sliding_window", 1, MOST_WIDTH)?;
@@ -88,8 +88,8 @@ pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, ModelError> {
             Some("full_attention") => full,
             Some("sliding_attention") => sliding,
             _ => {
-                return Err(ModelError::Unmodelled(
-                    "`layer_types` has an entry that is neither full_attention nor sliding_attention".into(),
+                return Err(ModelError::unmodelled(
+                    "`layer_types` has an entry that is neither full_attention nor sliding_attention",
                 ));
             }
         };
@@ -111,13 +111,13 @@ pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, ModelError> {
 
 /// MiMo V2: K and V of different widths, and more KV heads in the windows.
 /// Mirrors `vllm/model_executor/models/mimo_v2.py`.
-pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let count = count(config)?;
     let pattern = array(config, "hybrid_layer_pattern")?
         .ok_or(ModelError::Missing("hybrid_layer_pattern"))?;
     if pattern.len() != count as usize {
-        return Err(ModelError::Unmodelled(
-            "`hybrid_layer_pattern` does not have an entry for each layer".into(),
+        return Err(ModelError::unmodelled(
+            "`hybrid_layer_pattern` does not have an entry for each layer",
         ));
     }
     let full = Attention {
@@ -147,7 +147,7 @@ pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, ModelError> {
 }
 
 /// MiMo V2's layers with a window, which its MTP layer is one of.
-pub(in crate::model) fn mimo_v2_window(config: &Value) -> Result<Attention, ModelError> {
+pub(in crate::model) fn mimo_v2_window(config: &Value) -> Result<Attention, Box<ModelError>> {
     Ok(Attention {
         kv_heads: integer(config, "swa_num_key_value_heads", 1, MOST_WIDTH)?,
         sharing: HeadSharing::AtLeastOne,
@@ -161,7 +161,7 @@ pub(in crate::model) fn mimo_v2_window(config: &Value) -> Result<Attention, Mode
 
 /// Llama 4: chunks, but for the layers without RoPE.
 /// Mirrors `vllm/model_executor/models/llama4.py`.
-pub(in crate::model) fn llama4(config: &Value) -> Result<Decoder, ModelError> {
+pub(in crate::model) fn llama4(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let count = count(config)?;
     let chunk = match config.get("attention_chunk_size") {
         Some(Value::Null) => None,
