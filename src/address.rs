@@ -1,6 +1,7 @@
 //! The input as a query string, and back. Whatever the address holds, the input is one that can be answered.
 
 mod coding;
+mod kept;
 
 use std::sync::Arc;
 
@@ -84,15 +85,31 @@ pub fn read(query: &str) -> Read {
         .split('&')
         .chain(configs)
         .filter(|pair| !pair.is_empty())
-        .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
-        .map(|(key, value)| (decode(key), decode(value)))
-        .partition(|(key, _)| key == name::MODEL);
-    for (key, value) in models.into_iter().chain(others) {
+        .map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (kept::spelling(&decode(key)), decode(value), pair)
+        })
+        .partition(|(key, ..)| key == name::MODEL);
+    for (key, value, pair) in models.into_iter().chain(others) {
         if key == name::MODEL && value == PASTED {
             read.input.choose_model(ModelChoice::Pasted);
-        } else if let Err(problem) = set(&mut read.input, &key, &value) {
-            read.problems.push(format!("{}: {problem}", clip(&key)));
+            continue;
         }
+        let problem = match set(&mut read.input, &key, &value) {
+            Ok(()) => continue,
+            Err(Some(problem)) => problem,
+            Err(None) => match kept::of_embedding(&key, &value) {
+                Err(problem) => problem,
+                Ok(is_known) if kept::keep(&mut read.input.kept, pair) => {
+                    if is_known {
+                        continue;
+                    }
+                    "no such parameter here; it stays in the address".to_owned()
+                }
+                Ok(_) => "no such parameter".to_owned(),
+            },
+        };
+        read.problems.push(format!("{}: {problem}", clip(&key)));
     }
     if read.input.model == ModelChoice::Pasted && read.input.pasted.is_empty() {
         read.input.choose_model(default_model());
@@ -109,7 +126,11 @@ pub fn read(query: &str) -> Read {
     read
 }
 
-fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
+/// Sets what a parameter says.
+///
+/// # Errors
+/// Why it cannot be; `None` where there is no such parameter.
+fn set(input: &mut Input, key: &str, value: &str) -> Result<(), Option<String>> {
     let unknown = || format!("{} is not known here", quoted(value));
     match key {
         // the catalog, once it is here, says whether there is one: see `settle`
@@ -138,11 +159,11 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
         name::RELEASE => {
             input.release = value
                 .parse()
-                .map_err(|error: ReleaseError| error.to_string())?;
+                .map_err(|error: ReleaseError| Some(error.to_string()))?;
         }
         name::COMPARE => {
             let release: Result<Release, ReleaseError> = value.parse();
-            input.compare = Some(release.map_err(|error| error.to_string())?);
+            input.compare = Some(release.map_err(|error| Some(error.to_string()))?);
         }
         name::GPU => input.gpu = find_gpu(value).ok_or_else(unknown)?,
         name::POOL => {
@@ -171,7 +192,7 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), String> {
                 Some(Value::Bool(on)) => input.set_flag(flag, &on.to_string()),
                 _ => input.set_flag(flag, &clip(value)),
             },
-            Err(()) => return Err("no such parameter".to_owned()),
+            Err(()) => return Err(None),
         },
     }
     Ok(())
@@ -207,6 +228,17 @@ pub struct Written {
 
 /// Writes what differs from the defaults.
 pub fn write(input: &Input) -> Written {
+    written(input, false)
+}
+
+/// Writes the question whole, for a link that still asks it when the defaults are others.
+#[inline(never)] // of the program's second half
+pub fn pinned(input: &Input) -> String {
+    written(input, true).query
+}
+
+#[inline(never)] // of the program's second half
+fn written(input: &Input, is_pinned: bool) -> Written {
     let mut default = Input::default();
     default.choose_model(input.model.clone());
     let mut query = String::new();
@@ -228,26 +260,26 @@ pub fn write(input: &Input) -> Written {
             fragment.extend(config.map(|config| (name::CONFIG, config)));
         }
         ModelChoice::Catalog(id) => {
-            if input.model != default_model() {
+            if is_pinned || input.model != default_model() {
                 put(name::MODEL, &encode(id));
             }
         }
     }
-    if input.release != default.release {
+    if is_pinned || input.release != default.release {
         put(name::RELEASE, input.release.version());
     }
     if let Some(release) = input.compare {
         put(name::COMPARE, release.version());
     }
-    if input.gpu != default.gpu {
+    if is_pinned || input.gpu != default.gpu {
         put(name::GPU, input.gpu.key);
     }
-    if input.dtype != default.dtype {
+    if is_pinned || input.dtype != default.dtype {
         put(Flag::KvCacheDtype.name(), input.dtype.as_str());
     }
     for flag in Flag::ALL {
         let text = input.flag(flag);
-        if text != default.flag(flag) {
+        if text != default.flag(flag) || is_pinned && !text.is_empty() {
             put(flag.name(), &encode(text));
         }
     }
@@ -287,6 +319,10 @@ pub fn write(input: &Input) -> Written {
         put(name::ALLOW_LONG, "1");
     }
     write_view(&input.view, &mut put);
+    for pair in &input.kept {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        put(key, value);
+    }
     // behind the `#`, which no browser sends to a server
     for (index, (key, config)) in fragment.into_iter().enumerate() {
         query.push(if index == 0 { '#' } else { '&' });

@@ -93,6 +93,8 @@ pub struct Input {
     pub usage: Usage,
     /// How the matrix is looked at.
     pub view: View,
+    /// Parameters of the address that are none of this version's, as they are written.
+    pub kept: Vec<String>,
 }
 
 impl Default for Input {
@@ -116,6 +118,7 @@ impl Default for Input {
             allow_long: false,
             usage: Usage::default(),
             view: View::default(),
+            kept: Vec::new(),
         }
     }
 }

@@ -161,9 +161,12 @@ fn hostile_addresses_are_named_and_change_nothing() {
         "mem=NaN",
         "fold=all",
         "%ff%fe=%",
+        "embed=all",
+        "theme=",
     ] {
-        let read = read(query);
+        let mut read = read(query);
         assert_eq!(read.problems.len(), 1, "{query}");
+        read.input.kept.clear();
         assert_eq!(read.input, Input::default(), "{query}");
     }
     assert_eq!(read("&&&").problems.len(), 0);
@@ -177,4 +180,56 @@ fn spaces_go_and_strings_stay() {
         minify("{ \"a b\" : \"c \\\" d\\\\\" ,\n \"e\": 1 }"),
         r#"{"a b":"c \" d\\","e":1}"#
     );
+}
+
+#[test]
+fn what_other_versions_know_stays_in_the_address() {
+    let back = read("gpu=b200&sparkle=1%202&embed=matrix&theme=dark&sparkle=1%202");
+    assert_eq!(
+        back.problems,
+        ["sparkle: no such parameter here; it stays in the address"; 2]
+    );
+    assert_eq!(
+        write(&back.input).query,
+        "gpu=b200&sparkle=1%202&embed=matrix&theme=dark"
+    );
+    assert_eq!(read(&write(&back.input).query).input, back.input);
+    // but not without end, nor what no address holds
+    let many: Vec<String> = (0..40).map(|number| format!("p{number}=1")).collect();
+    assert_eq!(read(&many.join("&")).input.kept.len(), 8);
+    for hostile in [&"x".repeat(300), "a=<script>", "b='\"", "c=\u{7}"] {
+        let back = read(hostile);
+        assert_eq!(back.input.kept, Vec::<String>::new(), "{hostile}");
+        assert!(
+            back.problems[0].ends_with("no such parameter"),
+            "{:?}",
+            back.problems
+        );
+    }
+}
+
+#[test]
+fn other_spellings_are_read_as_ours() {
+    let back = read("tp=4&--max-model-len=8192&kv-cache-dtype=fp8&vllm=0.32.0&pool=40");
+    assert_eq!(back.problems, Vec::<String>::new());
+    let written = write(&back.input).query;
+    assert_eq!(
+        written,
+        "release=0.32.0&kv_cache_dtype=fp8&tensor_parallel_size=4&max_model_len=8192&pool_gib=40"
+    );
+}
+
+#[test]
+fn a_link_to_share_says_the_whole_question() {
+    let mut input = Input::default();
+    let link = pinned(&input);
+    assert_eq!(
+        link,
+        "model=deepseek-ai/DeepSeek-V4-Flash&release=0.33.0&gpu=h200-sxm-141gb&kv_cache_dtype=auto\
+         &tensor_parallel_size=8&max_model_len=262144"
+    );
+    assert_eq!(read(&link).input, input);
+    input.set_flag(Flag::MaxModelLen, "");
+    input.dtype = CacheDtype::Fp8;
+    assert_eq!(read(&pinned(&input)).input, input);
 }

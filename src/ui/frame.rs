@@ -5,16 +5,21 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 
 use super::clicks::copy;
+use crate::address;
 use crate::markup::Markup;
 use crate::state::state;
 
-/// Name, one line, and a link to share.
+/// Name, one line, and a link to share: it asks the same when this page's defaults are others.
 #[component]
 pub fn Header() -> impl IntoView {
-    let copy_link = |event: web_sys::MouseEvent| {
+    let state = state();
+    let copy_link = move |event: web_sys::MouseEvent| {
         let button = event.target().and_then(|target| target.dyn_into().ok());
         if let Some(button) = button {
-            copy(&button, &window().location().href().unwrap_or_default());
+            let here = window().location().href().unwrap_or_default();
+            let page = here.split(['?', '#']).next().unwrap_or_default();
+            let question = state.input.with_untracked(address::pinned);
+            copy(&button, &[page, "?", &question].concat());
         }
     };
     view! {

@@ -11,6 +11,8 @@ use crate::workspace::{Fallible, Workspace, run};
 /// the first half still works before the second is here; it waits. `cargo xtask test weight` tells what the halves weigh.
 const SECOND: &[&str] = &[
     "kv_resolver",
+    "kv_explorer::address::pinned",
+    "kv_explorer::address::written",
     "kv_explorer::answer",
     "kv_explorer::answers",
     "kv_explorer::asked",
@@ -53,6 +55,10 @@ const NAME: &str = "kv-explorer";
 
 /// What the page shows before its program is there, where the first answer is not built into it.
 const AWAITED: &str = "<p class=sentence>Loading the rules …</p>";
+
+/// What the page may do: run what lies beside it, and ask only there. Bars have their widths in `style` attributes.
+const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
+    style-src-attr 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'";
 
 /// As small as it gets, with names, by which it is split.
 const OPTIMISE: &[&str] = &[
@@ -153,6 +159,10 @@ fn publish(workspace: &Workspace, folder: &Path, halves: &kv_split::Halves) -> F
          <link rel=preload as=fetch type=application/wasm crossorigin href=./{first}></head>"
     );
     let page = replace_once(&page, "</head>", &start)?;
+    let policy = format!(
+        "<meta charset=utf-8><meta http-equiv=Content-Security-Policy content=\"{POLICY}\">"
+    );
+    let page = replace_once(&page, "<meta charset=utf-8>", &policy)?;
     let answer = fs::read_to_string(workspace.root.join("public/first.html"))?;
     let page = replace_once(&page, AWAITED, answer.trim_end())?;
     fs::write(&index, page)?;
