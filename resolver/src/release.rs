@@ -7,6 +7,7 @@ pub mod engine_args;
 mod log;
 pub(crate) mod masks;
 mod memory;
+pub mod options;
 mod profile;
 mod profiles;
 mod tables;
@@ -111,6 +112,12 @@ impl Release {
             Self::V0_32_0 => "0.32.0",
             Self::V0_33_0 => "0.33.0",
         }
+    }
+
+    /// The options that its `vllm serve` takes.
+    #[must_use]
+    pub const fn options(self) -> options::Options {
+        options::Options::of(self.profile().engine_args, self as u32)
     }
 
     fn list() -> String {

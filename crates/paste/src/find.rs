@@ -1,0 +1,298 @@
+//! The starts of vLLM in a text: of a shell, of containers, of Python.
+
+use kv_resolver::{Release, Usage, Value};
+
+use crate::command::{Command, Passed, container, image_version, start};
+use crate::problem::Problem;
+use crate::python::{bracketed, entries, literal};
+use crate::shell::{Shell, Word, assignment};
+use crate::yaml;
+
+/// Starts beyond this are not read.
+const MOST_COMMANDS: usize = 16;
+/// Strings in strings that are commands.
+const MOST_DEPTH: usize = 3;
+
+/// Every start of vLLM in a text, in its order. `release` is whose options are read where the text names none.
+pub(crate) fn commands(text: &str, release: Release) -> Vec<Command> {
+    let mut finder = Finder {
+        release,
+        shared: Command::default(),
+        found: Vec::new(),
+    };
+    finder.containers(text);
+    if finder.found.is_empty() {
+        finder.shell(text, 0);
+    }
+    finder.calls(text);
+    if finder.found.is_empty() {
+        finder.bare(text);
+    }
+    finder.found.truncate(MOST_COMMANDS);
+    finder.found
+}
+
+struct Finder {
+    release: Release,
+    /// What was set for every start that follows.
+    shared: Command,
+    found: Vec<Command>,
+}
+
+impl Finder {
+    /// Reads the words behind a start.
+    fn add(&mut self, mut command: Command, words: &[Word], takes_model: bool) {
+        if self.found.len() >= MOST_COMMANDS {
+            return;
+        }
+        // the statements of a string were put one behind the other
+        let end = words.iter().position(|word| word.text == yaml::BREAK);
+        let words = &words[..end.unwrap_or(words.len())];
+        let release = command.release().unwrap_or(self.release);
+        command.parse(words, takes_model, release.options());
+        self.found.push(command);
+    }
+
+    fn shell(&mut self, text: &str, depth: usize) {
+        let mut shell = Shell::new(text);
+        let mut follows = false;
+        while let Some(words) = shell.statement() {
+            let before = self.found.len();
+            if follows && words[0].text.starts_with("--") {
+                if let Some(command) = self.found.last_mut() {
+                    let line: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
+                    command.problems.push(Problem::CutOff(line.join(" ")));
+                }
+                continue;
+            }
+            self.statement(&words, depth);
+            follows = self.found.len() > before;
+        }
+        if shell.is_cut
+            && depth == 0
+            && let Some(command) = self.found.last_mut()
+        {
+            command.problems.push(Problem::OpenQuote);
+        }
+    }
+
+    fn statement(&mut self, words: &[Word], depth: usize) {
+        self.exports(words);
+        let mut command = self.shared.clone();
+        for word in words {
+            let Some((name, value)) = assignment(&word.text) else {
+                if matches!(word.text.as_str(), "env" | "sudo" | "nohup" | "exec" | "time") || word.text.starts_with('-') {
+                    continue;
+                }
+                break;
+            };
+            command.variable(name, value);
+        }
+        if let Some(found) = container(words) {
+            for (name, value) in &found.variables {
+                command.variable(name, value);
+            }
+            command.visible_gpus = found.gpus.or(command.visible_gpus);
+            self.container(command, found.image, &found.words, depth);
+        } else if let Some(start) = start(words) {
+            self.add(command, &words[start.at..], start.takes_model);
+        } else if let Some(list) = dockerfile(words) {
+            self.container(command, "", &list, depth);
+        } else {
+            self.nested(&command, words, depth);
+        }
+    }
+
+    /// What is started in a container: by name, in a string, or by the image's own entry point.
+    fn container(&mut self, mut command: Command, image: &str, words: &[Word], depth: usize) {
+        command.version = image_version(image);
+        if let Some(start) = start(words) {
+            self.add(command, &words[start.at..], start.takes_model);
+        } else if !self.nested(&command, words, depth)
+            && (image.contains("vllm") || image.is_empty())
+            && words.iter().any(|word| word.text.starts_with('-'))
+            && !words[0].text.ends_with("sh")
+        {
+            // the image's entry point is the server
+            self.add(command, words, true);
+        }
+    }
+
+    /// Commands in words that are whole scripts; whether there is any.
+    fn nested(&mut self, command: &Command, words: &[Word], depth: usize) -> bool {
+        let before = self.found.len();
+        for word in words {
+            let text = word.text.as_str();
+            let is_script = text.contains(char::is_whitespace)
+                && (text.contains("vllm serve") || text.contains("vllm.entrypoints"));
+            if is_script && depth < MOST_DEPTH {
+                let shared = std::mem::replace(&mut self.shared, command.clone());
+                self.shell(text, depth + 1);
+                self.shared = shared;
+            }
+        }
+        self.found.len() > before
+    }
+
+    /// `export A=b`, `set A=b`, `$env:A = "b"`, `ENV A=b`: for all that follows.
+    fn exports(&mut self, words: &[Word]) {
+        match words[0].text.as_str() {
+            "export" | "set" | "ENV" | "setenv" => {
+                for word in &words[1..] {
+                    if let Some((name, value)) = assignment(&word.text) {
+                        self.shared.variable(name, value);
+                    }
+                }
+                if let [_, name, value] = words
+                    && !name.text.contains('=')
+                {
+                    self.shared.variable(&name.text, &value.text);
+                }
+            }
+            first => {
+                if let Some(name) = first.strip_prefix("$env:") {
+                    match (name.split_once('='), words) {
+                        (Some((name, value)), _) => self.shared.variable(name, value),
+                        (None, [_, equals, value, ..]) if equals.text == "=" => {
+                            self.shared.variable(name, &value.text);
+                        }
+                        (None, _) => {}
+                    }
+                } else if let Some(unit) = first.strip_prefix("Environment=")
+                    && let Some((name, value)) = assignment(unit)
+                {
+                    self.shared.variable(name, value);
+                }
+            }
+        }
+    }
+
+    /// The containers of a file.
+    fn containers(&mut self, text: &str) {
+        for service in yaml::services(text) {
+            let mut command = Command::default();
+            for (name, value) in &service.variables {
+                command.variable(name, value);
+            }
+            let words = service.words();
+            if !words.is_empty() {
+                self.container(command, &service.image, &words, 0);
+            }
+        }
+    }
+
+    /// Flags alone: of a command line, or as a list.
+    fn bare(&mut self, text: &str) {
+        let trimmed = text.trim_start();
+        let words = if trimmed.starts_with("- ") {
+            yaml::list(text.trim_start_matches('\n'))
+        } else if trimmed.starts_with('[') {
+            yaml::flow(trimmed)
+        } else if trimmed.starts_with('-') {
+            Shell::new(trimmed).statement().unwrap_or_default()
+        } else {
+            Vec::new()
+        };
+        if words.first().is_some_and(|word| word.text.starts_with('-')) {
+            self.add(self.shared.clone(), &words, true);
+        } else if let Some(start) = start(&words) {
+            self.add(self.shared.clone(), &words[start.at..], start.takes_model);
+        }
+    }
+
+    /// `LLM(model=…, …)`
+    fn calls(&mut self, text: &str) {
+        for (at, _) in text.match_indices("LLM(") {
+            let is_name = text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            if is_name || self.found.len() >= MOST_COMMANDS {
+                continue;
+            }
+            let from = &text[at + "LLM".len()..];
+            let end = from.len().min(MOST_CALL_BYTES);
+            let end = (end..from.len()).find(|end| from.is_char_boundary(*end)).unwrap_or(from.len());
+            let (inside, is_whole) = bracketed(&from[..end]);
+            let mut command = self.shared.clone();
+            command.usage = Usage::Llm;
+            for (index, (name, value)) in entries(inside, '=', is_whole).into_iter().enumerate() {
+                command.keyword(index, name, value, &text[..at], self.release);
+            }
+            self.found.push(command);
+        }
+    }
+}
+
+/// Longer calls are read no further.
+const MOST_CALL_BYTES: usize = 1 << 14;
+
+impl Command {
+    fn keyword(&mut self, index: usize, name: &str, value: Option<&str>, before: &str, release: Release) {
+        let (name, text) = match value {
+            Some(value) => (name, value),
+            None if name.starts_with('*') => {
+                self.problems.push(Problem::Spread(name.to_owned()));
+                return;
+            }
+            None if index == 0 => ("model", name),
+            None => {
+                self.problems.push(Problem::Extra(name.to_owned()));
+                return;
+            }
+        };
+        let mut read = literal(text);
+        if !read.is_whole
+            && let Some(assigned) = assigned(before, text)
+        {
+            read = literal(assigned);
+        }
+        if !read.is_whole {
+            self.problems.push(Problem::Open {
+                option: name.to_owned(),
+                text: text.to_owned(),
+            });
+            return;
+        }
+        if name == "model" {
+            if let Value::String(model) = read.value {
+                self.model = Some(model);
+            }
+            return;
+        }
+        let known = release.options().named(name);
+        let is_engine = known.is_none_or(|option| option.is_engine);
+        self.passed.push(Passed::new(name, name, read.value, is_engine));
+    }
+}
+
+/// What a name was set to, at the beginning of a line before.
+fn assigned<'a>(before: &'a str, name: &str) -> Option<&'a str> {
+    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !is_name {
+        return None;
+    }
+    before.lines().rev().take(MOST_LINES_BEFORE).find_map(|line| {
+        let value = line.trim_start().strip_prefix(name)?.trim_start().strip_prefix('=')?;
+        let value = value.trim();
+        Some(match value.find('#') {
+            Some(comment) if !value.starts_with(['\'', '"']) => value[..comment].trim_end(),
+            _ => value,
+        })
+    })
+}
+
+const MOST_LINES_BEFORE: usize = 400;
+
+/// `CMD ["vllm", "serve", …]`
+fn dockerfile(words: &[Word]) -> Option<Vec<Word>> {
+    let first = words.first()?.text.as_str();
+    if !matches!(first, "CMD" | "ENTRYPOINT") || !words.get(1)?.text.starts_with('[') {
+        return None;
+    }
+    // the shell took the quotes off; what is left are brackets and commas
+    let last = words.len() - 1;
+    let list = words[1..].iter().enumerate().map(|(at, word)| {
+        let text = if at == 0 { &word.text[1..] } else { &word.text };
+        let text = if at + 1 == last { text.strip_suffix(']').unwrap_or(text) } else { text };
+        Word::new(text.strip_suffix(',').unwrap_or(text))
+    });
+    Some(list.filter(|word| !word.text.is_empty()).collect())
+}
