@@ -1,6 +1,6 @@
 //! The pool as it is asked for: estimated, given, or as vLLM's log prints it.
 
-use kv_cases::printed_pool;
+use kv_paste::printed_pool;
 use kv_resolver::memory::PrintedPool;
 
 /// More than any GPU will have.

@@ -162,6 +162,35 @@ impl EngineArgs {
         }
     }
 
+    /// A flag's value, as [`EngineArgs::set`] takes it; `None` if it is not passed, or was passed as what it does
+    /// not take.
+    #[must_use]
+    pub fn passed(&self, flag: Flag) -> Option<Value> {
+        // the slots are reached by a mutable borrow alone
+        let mut own = self.clone();
+        if let Some(slot) = own.int_slot(flag) {
+            return slot.map(|number| Value::Integer(number.into()));
+        }
+        if let Some(slot) = own.bool_slot(flag) {
+            return slot.map(Value::Bool);
+        }
+        let text = match flag {
+            Flag::KvCacheDtype => own.kv_cache_dtype,
+            Flag::AttentionBackend => own.attention_backend,
+            Flag::Dtype => own.dtype,
+            Flag::DcpCommBackend => own.dcp_comm_backend,
+            Flag::MambaCacheDtype => own.mamba_cache_dtype,
+            Flag::MambaSsmCacheDtype => own.mamba_ssm_cache_dtype,
+            Flag::MambaCacheMode => own.mamba_cache_mode,
+            Flag::KvCacheDtypeSkipLayers => {
+                let words = own.kv_cache_dtype_skip_layers?.into_iter();
+                return Some(Value::Array(words.map(Value::String).collect()));
+            }
+            _ => return own.gpu_memory_utilization.map(Value::Float),
+        };
+        text.map(Value::String)
+    }
+
     fn int_slot(&mut self, flag: Flag) -> Option<&mut Option<i64>> {
         match flag {
             Flag::TensorParallelSize => Some(&mut self.tensor_parallel_size),

@@ -3,12 +3,10 @@
 
 mod case;
 mod plan;
-mod pool;
 mod result;
 
 pub use case::{CaseError, MOST_CONFIG_BYTES, parse_case, parse_config};
 pub use plan::plan_value;
-pub use pool::printed_pool;
 pub use result::{result_json, result_value, value_json};
 
 use kv_resolver::{Outcome, Refusal, Resolution, StartupError, Value, resolve};

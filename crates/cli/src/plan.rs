@@ -5,7 +5,8 @@ use std::fs;
 use std::io::{self, Read as _};
 
 use clap::ArgMatches;
-use kv_cases::{plan_value, printed_pool};
+use kv_cases::plan_value;
+use kv_paste::printed_pool;
 use kv_resolver::capacity::{Fit, MOST_TOKENS, Share};
 use kv_resolver::catalog::GPUS;
 use kv_resolver::changes::{Changes, Served, changes};

@@ -2,22 +2,111 @@
 //! no panic on any text; the time it takes grows with the length of the text alone.
 
 mod argv;
+mod clean;
 mod command;
+mod errors;
+mod explain;
 mod find;
+mod log;
+mod pool;
 mod problem;
 mod python;
+mod question;
+mod render;
 mod shell;
 mod yaml;
 
 pub use command::{Command, Passed, Standing};
+pub use errors::KnownError;
+pub use explain::{Closing, Compared, Explanation, Figure, FigureKind, Match, explain};
+pub use log::{Fact, Log};
+pub use pool::printed_pool;
 pub use problem::Problem;
+pub use question::Question;
+pub use render::{Unwritable, serve_command};
 
 use kv_resolver::Release;
 
-/// Longer texts are not read. Of a longer log, the beginning and the end say what matters.
+/// Longer texts are not read. Of a longer log, the beginning and the end say what matters: [`shortened`].
 pub const MOST_PASTED_BYTES: usize = 4 << 20;
+/// A longer text is searched no further for commands.
+const MOST_SCRIPT_BYTES: usize = 256 << 10;
 
-/// Every start of vLLM in a text.
-pub fn commands(text: &str, release: Release) -> Vec<Command> {
-    find::commands(text, release)
+/// What a text holds.
+#[derive(Debug, Clone, Default)]
+pub struct Pasted {
+    /// The starts of vLLM that are written in it.
+    pub commands: Vec<Command>,
+    /// What it says as a log.
+    pub log: Log,
+}
+
+impl Pasted {
+    /// Whether nothing was found.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.commands.is_empty() && self.log.is_empty()
+    }
+
+    /// The question, of the first command where there are more.
+    #[must_use]
+    pub fn question(&self) -> Question {
+        Question::of(&self.log, self.commands.first())
+    }
+}
+
+/// A text that is too long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TooLong {
+    /// Its bytes.
+    pub bytes: usize,
+}
+
+/// Reads a text, whatever it is. `release` is whose options are meant where it names no version.
+///
+/// # Errors
+/// That it is longer than [`MOST_PASTED_BYTES`].
+pub fn read(text: &str, release: Release) -> Result<Pasted, TooLong> {
+    if text.len() > MOST_PASTED_BYTES {
+        return Err(TooLong { bytes: text.len() });
+    }
+    let log = Log::read(text, release);
+    let script = script(&log.text);
+    let release = log.release().unwrap_or(release);
+    Ok(Pasted {
+        commands: find::commands(&script, release),
+        log,
+    })
+}
+
+/// The lines that may be of a command: what vLLM logs is none of one.
+fn script(text: &str) -> String {
+    let mut script = String::new();
+    for (line, whole) in clean::lines(text).zip(text.lines()) {
+        if script.len() + whole.len() > MOST_SCRIPT_BYTES {
+            break;
+        }
+        if !line.is_logged {
+            script.push_str(whole);
+        }
+        script.push('\n');
+    }
+    script
+}
+
+/// The beginning and the end of a longer log, with a line of dots between them; the text itself where it is short
+/// enough.
+#[must_use]
+pub fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
+    if text.len() <= MOST_PASTED_BYTES {
+        return text.into();
+    }
+    let half = MOST_PASTED_BYTES / 2 - 8;
+    let head = (0..=half).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let from = text.len() - half;
+    let tail = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    // whole lines: a figure that is cut is another figure
+    let head = text[..head].rfind('\n').unwrap_or(head);
+    let tail = text[tail..].find('\n').map_or(tail, |at| tail + at);
+    [&text[..head], "\n…", &text[tail..]].concat().into()
 }

@@ -2,20 +2,28 @@
 
 use kv_resolver::memory::{Interval, PrintedPool, printed_gib};
 
-const AVAILABLE: &str = "Available KV cache memory:";
+use crate::clean::{Squeezed, lines, without_escapes};
+
+// without blanks, as the text is searched
+pub(crate) const AVAILABLE: &str = "AvailableKVcachememory:";
 /// In errors, and in what auto-fit says: the GiB follow the bracket.
-const IN_BRACKETS: &str = "vailable KV cache memory (";
-const SIZE: &str = "KV cache size:";
-const CONCURRENCY: &str = "Maximum concurrency for";
+const IN_BRACKETS: &str = "vailableKVcachememory(";
+pub(crate) const SIZE: &str = "KVcachesize:";
+pub(crate) const CONCURRENCY: &str = "Maximumconcurrencyfor";
 
 /// Reads lines of a log; `None` if none of them is about the pool. Of several start-ups in
 /// it, the last counts.
 #[must_use]
 pub fn printed_pool(text: &str) -> Option<PrintedPool> {
     let text = without_escapes(text);
+    printed(&Squeezed::new(lines(&text)).text)
+}
+
+/// The same of a text without blanks.
+pub(crate) fn printed(text: &str) -> Option<PrintedPool> {
     let (before, after) = match text.rfind(SIZE) {
         Some(at) => text.split_at(at),
-        None => (text.as_str(), ""),
+        None => (text, ""),
     };
     let later = least(after);
     if later.is_some() {
@@ -50,7 +58,7 @@ fn least(text: &str) -> Option<Interval> {
 }
 
 /// `47.4 GiB` as 4,740.
-fn gib(text: &str) -> Option<i64> {
+pub(crate) fn gib(text: &str) -> Option<i64> {
     let (number, rest) = leading_number(text)?;
     // cut off, or in another unit, it is another figure
     if !rest.trim_start_matches(' ').starts_with("GiB") {
@@ -70,14 +78,14 @@ fn count(text: &str, words: &str) -> Option<u64> {
 }
 
 /// The digits that a text begins with, with what parts them, and what follows.
-fn leading_number(text: &str) -> Option<(&str, &str)> {
+pub(crate) fn leading_number(text: &str) -> Option<(&str, &str)> {
     let text = text.trim_start();
     let end = text.find(|c: char| !(c.is_ascii_digit() || matches!(c, ',' | '.' | '-')));
     let (number, rest) = text.split_at(end.unwrap_or(text.len()));
     (!number.is_empty()).then_some((number, rest))
 }
 
-fn hundredths(number: &str) -> Option<i64> {
+pub(crate) fn hundredths(number: &str) -> Option<i64> {
     if let Some(below) = number.strip_prefix('-') {
         return hundredths(below).map(|hundredths| -hundredths);
     }
@@ -94,21 +102,6 @@ fn hundredths(number: &str) -> Option<i64> {
     }
     let fraction: i64 = format!("{fraction:0<2}").parse().ok()?;
     Some(whole.parse::<i64>().ok()? * 100 + fraction)
-}
-
-/// Without the sequences by which terminals colour text.
-fn without_escapes(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text.chars();
-    while let Some(c) = rest.next() {
-        if c == '\u{1b}' {
-            // up to the letter that ends it
-            rest.find(char::is_ascii_alphabetic);
-        } else {
-            out.push(c);
-        }
-    }
-    out
 }
 
 #[cfg(test)]

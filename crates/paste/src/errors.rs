@@ -1,0 +1,282 @@
+//! vLLM's errors, recognised by a piece of their text. The texts are those that the resolver can print, and an older
+//! one or two; `…` stands for what differs from case to case.
+
+use kv_resolver::{CacheDtype, Release, Stage};
+
+const TABLE: &str = include_str!("errors/table.txt");
+
+/// Letters in a row, without blanks, by which a text is noticed.
+const WINDOW: usize = 14;
+/// Letters that must be alike before a text is taken for an error: of a log, which has other lines with the same
+/// words, and of a piece that was pasted alone.
+const ENOUGH_OF_LOG: usize = 36;
+const ENOUGH_ALONE: usize = WINDOW;
+/// What is shorter is a piece.
+const PIECE_BYTES: usize = 600;
+/// Pieces of one error lie no further apart.
+const REACH: usize = 4096;
+
+/// An error that is known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KnownError {
+    /// Where vLLM stops with it.
+    pub stage: Stage,
+    /// Python's class.
+    pub error_type: &'static str,
+    /// Its text, with `…` for what differs.
+    pub text: &'static str,
+}
+
+impl KnownError {
+    /// Every error, in no order.
+    pub fn all() -> impl Iterator<Item = Self> {
+        let mut stage = Stage::Config;
+        let mut error_type = "";
+        TABLE.lines().filter_map(move |line| {
+            let Some(heading) = line.strip_prefix("# ") else {
+                return Some(Self {
+                    stage,
+                    error_type,
+                    text: line,
+                });
+            };
+            let (name, class) = heading.split_once(' ').unwrap_or_default();
+            stage = [Stage::Config, Stage::Model, Stage::Specs, Stage::Plan, Stage::Engine]
+                .into_iter()
+                .find(|stage| stage.as_str() == name)
+                .unwrap_or(stage);
+            error_type = class;
+            None
+        })
+    }
+
+    /// Whether a whole text is one of this error's.
+    #[must_use]
+    pub fn is_of(&self, text: &str) -> bool {
+        let text = crate::clean::squeeze(text);
+        let mut rest = text.as_str();
+        for part in self.text.split('…').filter(|part| !part.starts_with('{')) {
+            let part = crate::clean::squeeze(part);
+            match rest.find(&part) {
+                Some(at) => rest = &rest[at + part.len()..],
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+/// Where an error was found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Found {
+    pub error: KnownError,
+    /// Where its first piece begins, in the text without blanks.
+    pub at: usize,
+}
+
+/// One text without blanks, its parts one behind the other.
+struct Pattern {
+    text: Vec<u8>,
+    /// Where parts end: nothing matches across.
+    ends: Vec<usize>,
+}
+
+impl Pattern {
+    fn new(error: &KnownError) -> Self {
+        let mut pattern = Self {
+            text: Vec::new(),
+            ends: Vec::new(),
+        };
+        for part in error.text.split('…') {
+            match part {
+                "{dtypes}" => pattern.list(CacheDtype::ALL.iter().map(|dtype| dtype.as_str()), "'"),
+                "{backends}" => {
+                    let backends = Release::LATEST.profile().attention_backends;
+                    pattern.list(backends.iter().map(|backend| backend.as_str()), "");
+                }
+                "{methods}" => pattern.list(METHODS.into_iter(), "'"),
+                _ => pattern.part(part),
+            }
+        }
+        pattern
+    }
+
+    fn part(&mut self, part: &str) {
+        self.text
+            .extend(part.bytes().filter(|byte| !byte.is_ascii_whitespace()));
+        self.ends.push(self.text.len());
+    }
+
+    fn list(&mut self, names: impl Iterator<Item = &'static str>, quote: &str) {
+        for name in names {
+            self.text.extend(quote.bytes().chain(name.bytes()).chain(quote.bytes()));
+            self.text.push(b',');
+        }
+        self.ends.push(self.text.len());
+    }
+
+    /// The end of the part that a place is in.
+    fn end_of(&self, place: usize) -> usize {
+        let at = self.ends.partition_point(|end| *end <= place);
+        self.ends.get(at).copied().unwrap_or(self.text.len())
+    }
+}
+
+/// Some of the methods that a drafter may have.
+const METHODS: [&str; 14] = [
+    "ngram",
+    "draft_model",
+    "suffix",
+    "custom_class",
+    "eagle",
+    "eagle3",
+    "extract_hidden_states",
+    "deepseek_mtp",
+    "mimo_mtp",
+    "glm4_moe_mtp",
+    "ernie_mtp",
+    "exaone_moe_mtp",
+    "qwen3_next_mtp",
+    "longcat_flash_mtp",
+];
+
+const BASE: u32 = 0x0100_0193;
+
+fn hash(bytes: &[u8]) -> u32 {
+    bytes.iter().fold(0, |hash, byte| {
+        hash.wrapping_mul(BASE).wrapping_add(u32::from(*byte))
+    })
+}
+
+/// What is known of one error while a text is read.
+#[derive(Clone, Copy, Default)]
+struct Score {
+    /// Letters that are alike, of the pieces at hand.
+    now: usize,
+    first: usize,
+    /// Behind the last piece, in the text and in the error.
+    end: usize,
+    end_in_error: usize,
+    best: usize,
+    best_at: usize,
+}
+
+/// The error of which a text without blanks has most.
+pub(crate) fn find(text: &str) -> Option<Found> {
+    let text = text.as_bytes();
+    let errors: Vec<KnownError> = KnownError::all().collect();
+    let patterns: Vec<Pattern> = errors.iter().map(Pattern::new).collect();
+    // each window by its hash; a sieve of bits spares most look-ups
+    let mut windows: Vec<(u32, usize, usize)> = Vec::new();
+    let mut sieve = vec![0_u64; 2048];
+    for (index, pattern) in patterns.iter().enumerate() {
+        let mut start = 0;
+        for end in &pattern.ends {
+            for place in start..(end + 1).saturating_sub(WINDOW).max(start) {
+                let hash = hash(&pattern.text[place..place + WINDOW]);
+                windows.push((hash, index, place));
+                let bit = sieve_bit(hash);
+                sieve[bit / 64] |= 1 << (bit % 64);
+            }
+            start = *end;
+        }
+    }
+    windows.sort_unstable();
+    let mut scores = vec![Score::default(); errors.len()];
+    let leading = (1..WINDOW).fold(1_u32, |power, _| power.wrapping_mul(BASE));
+    let mut rolling = hash(text.get(..WINDOW)?);
+    for at in 0..=text.len() - WINDOW {
+        if at > 0 {
+            let out = u32::from(text[at - 1]).wrapping_mul(leading);
+            rolling = rolling
+                .wrapping_sub(out)
+                .wrapping_mul(BASE)
+                .wrapping_add(u32::from(text[at + WINDOW - 1]));
+        }
+        let bit = sieve_bit(rolling);
+        if sieve[bit / 64] & (1 << (bit % 64)) == 0 {
+            continue;
+        }
+        let from = windows.partition_point(|(hash, ..)| *hash < rolling);
+        for (_, index, place) in windows[from..].iter().take_while(|(hash, ..)| *hash == rolling) {
+            scores[*index].see(text, at, &patterns[*index], *place);
+        }
+    }
+    let is_piece = text.len() < PIECE_BYTES;
+    let enough = if is_piece { ENOUGH_ALONE } else { ENOUGH_OF_LOG };
+    let counts = |index: &usize| {
+        let whole = patterns[*index].text.len();
+        let best = scores[*index].best;
+        best >= enough || best >= WINDOW && best * 10 >= whole * 9
+    };
+    // of two that have as much, the one of which less is left
+    let best = (0..errors.len())
+        .filter(counts)
+        .max_by_key(|index| (scores[*index].best, usize::MAX - patterns[*index].text.len()))?;
+    Some(Found {
+        error: errors[best],
+        at: scores[best].best_at,
+    })
+}
+
+const fn sieve_bit(hash: u32) -> usize {
+    (hash.wrapping_mul(0x9e37_79b1) >> 15) as usize
+}
+
+impl Score {
+    /// A window of the error is at this place of the text.
+    fn see(&mut self, text: &[u8], at: usize, pattern: &Pattern, place: usize) {
+        if at < self.end {
+            return;
+        }
+        let end = pattern.end_of(place);
+        let most = (end - place).min(text.len() - at);
+        let alike = (0..most)
+            .find(|step| text[at + step] != pattern.text[place + step])
+            .unwrap_or(most);
+        if alike < WINDOW {
+            return;
+        }
+        let goes_on = self.now > 0 && place >= self.end_in_error && at - self.end < REACH;
+        if !goes_on {
+            self.now = 0;
+            self.first = at;
+        }
+        self.now += alike;
+        self.end = at + alike;
+        self.end_in_error = place + alike;
+        if self.now > self.best {
+            self.best = self.now;
+            self.best_at = self.first;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clean::squeeze;
+
+    #[test]
+    fn a_piece_leads_to_its_error() {
+        let of = |text: &str| find(&squeeze(text)).map(|found| (found.error.stage, found.error.error_type));
+        assert_eq!(
+            of("needed, which is larger than the available KV cache"),
+            Some((Stage::Plan, "ValueError"))
+        );
+        assert_eq!(of("integer division or modulo by zero"), Some((Stage::Plan, "ZeroDivisionError")));
+        assert_eq!(of("DeepseekV4 fp8_ds_mla layout only sup"), Some((Stage::Model, "AssertionError")));
+        assert_eq!(of("a text about nothing of the sort at all"), None);
+        assert_eq!(of(""), None);
+    }
+
+    #[test]
+    fn every_row_is_a_text_with_a_class() {
+        let mut count = 0;
+        for error in KnownError::all() {
+            assert!(!error.text.is_empty() && error.error_type.ends_with("Error"), "{error:?}");
+            count += 1;
+        }
+        assert!(count > 100, "{count}");
+    }
+}
