@@ -313,7 +313,9 @@ impl EngineArgs {
         }
         let untouched = *value == Value::Null
             || UNTOUCHING_FLAGS.contains(&name)
-            || (SWITCHES.contains(&name) && *value == Value::Bool(false));
+            || (SWITCHES.contains(&name) && *value == Value::Bool(false))
+            // of every model that generates text, it is vLLM's own choice
+            || (name == "enable_chunked_prefill" && *value == Value::Bool(true));
         if !untouched {
             self.unmodelled.push(name.chars().take(80).collect());
         }
@@ -334,7 +336,7 @@ const SPEC_FLAGS: [(&str, &str); 3] = [
 const Q_REPLICATE: &str = "dcp_q_replicate";
 
 /// Flags of `EngineArgs` that no decision about the KV cache looks at.
-const UNTOUCHING_FLAGS: [&str; 15] = [
+const UNTOUCHING_FLAGS: [&str; 26] = [
     "model",
     "served_model_name",
     "tokenizer",
@@ -349,7 +351,18 @@ const UNTOUCHING_FLAGS: [&str; 15] = [
     "disable_log_stats",
     "enable_log_requests",
     "generation_config",
+    "override_generation_config",
     "use_tqdm_on_load",
+    "hf_token",
+    "code_revision",
+    "ignore_patterns",
+    "allowed_media_domains",
+    "reasoning_parser",
+    "max_logprobs",
+    "logprobs_mode",
+    "otlp_traces_endpoint",
+    "show_hidden_metrics_for_version",
+    "collect_detailed_traces",
 ];
 
 /// Flags without a rule that have nothing to rule where they are off.

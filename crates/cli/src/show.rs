@@ -74,7 +74,7 @@ pub fn request(
 
 /// The drafter's config.json. A name that leads to none is left to the rules,
 /// which may not need one.
-fn draft_config(args: &EngineArgs) -> Result<Option<Value>, String> {
+pub fn draft_config(args: &EngineArgs) -> Result<Option<Value>, String> {
     match args.draft_model() {
         Some(model)
             if find_model(model).is_some() || Path::new(model).exists() || is_path(model) =>
@@ -98,7 +98,8 @@ fn is_path(model: &str) -> bool {
             .is_some_and(|end| end == "json")
 }
 
-fn config(model: &str) -> Result<Value, String> {
+/// The config.json of a model of the catalog, of a file or of a folder.
+pub fn config(model: &str) -> Result<Value, String> {
     if let Some(known) = find_model(model) {
         return parse_config(known.config_json).map_err(|error| error.text().to_owned());
     }

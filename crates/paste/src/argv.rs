@@ -191,7 +191,10 @@ impl Parser {
 
     /// The option that a word is, how it is spelled, and the value behind its `=`; `None` of a word that is none.
     /// Mirrors `argparse` `ArgumentParser._parse_optional`.
-    fn as_option(&self, word: &Word) -> Option<(String, Result<CliOption, OptionError>, Option<String>)> {
+    fn as_option(
+        &self,
+        word: &Word,
+    ) -> Option<(String, Result<CliOption, OptionError>, Option<String>)> {
         let text = &word.text;
         if !text.starts_with('-') || text.len() == 1 || text == "--" {
             return None;
@@ -228,11 +231,13 @@ impl Parser {
     }
 
     fn positional(&mut self, word: &Word) {
-        if word.is_open && !self.out.positional.is_empty() {
+        if word.is_open {
             self.out.problems.push(Problem::Open {
                 option: String::new(),
                 text: word.text.clone(),
             });
+            // it has its place all the same
+            self.out.positional.push(String::new());
         } else {
             self.out.positional.push(word.text.clone());
         }
@@ -382,13 +387,19 @@ mod tests {
     fn set(text: &str) -> Vec<(&'static str, String)> {
         let parsed = parsed(text);
         assert_eq!(parsed.problems, [], "{text}");
-        parsed.set.iter().map(|set| (set.option.name, json(&set.value))).collect()
+        parsed
+            .set
+            .iter()
+            .map(|set| (set.option.name, json(&set.value)))
+            .collect()
     }
 
     #[test]
     fn options_as_argparse_takes_them() {
         assert_eq!(
-            set("-tp 8 --kv_cache_dtype=fp8 --max-model-l 32K -O3 -q=awq --no-enable-prefix-caching -ep"),
+            set(
+                "-tp 8 --kv_cache_dtype=fp8 --max-model-l 32K -O3 -q=awq --no-enable-prefix-caching -ep"
+            ),
             [
                 ("tensor_parallel_size", "8".into()),
                 ("kv_cache_dtype", "\"fp8\"".into()),
@@ -401,11 +412,16 @@ mod tests {
         );
         // of two the last, a negative number is a value, and words in a row
         assert_eq!(
-            set("-tp 8 -tp 4 --max-model-len -1 --kv-cache-dtype-skip-layers 0 sliding_window --async-scheduling"),
+            set(
+                "-tp 8 -tp 4 --max-model-len -1 --kv-cache-dtype-skip-layers 0 sliding_window --async-scheduling"
+            ),
             [
                 ("tensor_parallel_size", "4".into()),
                 ("max_model_len", "-1".into()),
-                ("kv_cache_dtype_skip_layers", "[\"0\",\"sliding_window\"]".into()),
+                (
+                    "kv_cache_dtype_skip_layers",
+                    "[\"0\",\"sliding_window\"]".into()
+                ),
                 ("async_scheduling", "true".into()),
             ]
         );
@@ -414,23 +430,34 @@ mod tests {
     #[test]
     fn keys_behind_dots_are_one_option() {
         assert_eq!(
-            set("--speculative_config.method mtp -sc.num_speculative_tokens=3 --compilation-config.a.b+ x,y -cc.c 1k"),
+            set(
+                "--speculative_config.method mtp -sc.num_speculative_tokens=3 --compilation-config.a.b+ x,y -cc.c 1k"
+            ),
             [
                 // a short name with dots is another option to the parser, which takes the last of both
-                ("speculative_config", r#"{"num_speculative_tokens":3}"#.into()),
+                (
+                    "speculative_config",
+                    r#"{"num_speculative_tokens":3}"#.into()
+                ),
                 ("compilation_config", r#"{"c":1000}"#.into()),
             ]
         );
         assert_eq!(
-            set("--speculative-config.method mtp --speculative-config.a.b+ x,y --speculative-config.a.b+ z"),
-            [("speculative_config", r#"{"method":"mtp","a":{"b":["x","y","z"]}}"#.into())]
+            set(
+                "--speculative-config.method mtp --speculative-config.a.b+ x,y --speculative-config.a.b+ z"
+            ),
+            [(
+                "speculative_config",
+                r#"{"method":"mtp","a":{"b":["x","y","z"]}}"#.into()
+            )]
         );
     }
 
     #[test]
     fn what_the_parser_stops_at_is_told() {
         assert_eq!(
-            parsed("--tensor-paralel 2 -d 8 --kv-cache-dtype --enforce-eager=1 --block-size x").problems,
+            parsed("--tensor-paralel 2 -d 8 --kv-cache-dtype --enforce-eager=1 --block-size x")
+                .problems,
             [
                 Problem::Unknown("--tensor-paralel".into()),
                 Problem::Ambiguous {

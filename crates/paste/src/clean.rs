@@ -12,6 +12,8 @@ pub(crate) struct Line<'a> {
     pub message: &'a str,
     /// Whether a message of vLLM's logger begins here; otherwise it may be the rest of one.
     pub is_logged: bool,
+    /// Whether it is no warning and no error.
+    pub is_quiet: bool,
 }
 
 /// Without the sequences by which terminals colour text, whole or with their first byte lost.
@@ -25,7 +27,10 @@ pub(crate) fn without_escapes(text: &str) -> String {
             1
         } else if from.starts_with('\u{1b}') {
             // up to the letter that ends it, which is near
-            let letter = from.char_indices().take(32).find(|(_, c)| c.is_ascii_alphabetic());
+            let letter = from
+                .char_indices()
+                .take(32)
+                .find(|(_, c)| c.is_ascii_alphabetic());
             letter.map_or(1, |(at, _)| at + 1)
         } else {
             let inside = from[1..].trim_start_matches(|c: char| c.is_ascii_digit() || c == ';');
@@ -48,45 +53,48 @@ pub(crate) fn without_escapes(text: &str) -> String {
 /// The lines of a text without escapes.
 pub(crate) fn lines(text: &str) -> impl Iterator<Item = Line<'_>> {
     text.lines().enumerate().map(|(at, line)| {
-        let (message, is_logged) = without_prefix(line);
+        let (message, level) = without_prefix(line);
         Line {
             number: at + 1,
             message,
-            is_logged,
+            is_logged: level.is_some(),
+            is_quiet: matches!(level, Some("INFO" | "DEBUG")),
         }
     })
 }
 
-/// What a line says, and whether vLLM's logger began it.
-fn without_prefix(line: &str) -> (&str, bool) {
+/// What a line says, and how loud vLLM's logger began it, if it did.
+fn without_prefix(line: &str) -> (&str, Option<&'static str>) {
     let mut rest = line.trim();
     // a time, a pod, a process, …: each a prefix of its own
     for _ in 0..8 {
         match prefix(rest) {
             Some(Prefix::Outer(after)) => rest = after.trim_start(),
-            Some(Prefix::Level(after)) => return (after.trim_start(), true),
+            Some(Prefix::Level(level, after)) => return (after.trim_start(), Some(level)),
             None => break,
         }
     }
-    (rest, false)
+    (rest, None)
 }
 
 enum Prefix<'a> {
     /// What carries the line.
     Outer(&'a str),
     /// The logger's own.
-    Level(&'a str),
+    Level(&'static str, &'a str),
 }
 
 fn prefix(text: &str) -> Option<Prefix<'_>> {
     if let Some(level) = LEVELS.iter().find(|level| text.starts_with(**level)) {
         let rest = &text[level.len()..];
         if rest.starts_with(':') {
-            return Some(Prefix::Level(&rest[1..]));
+            return Some(Prefix::Level(level, &rest[1..]));
         }
         // a date, a time and a place in brackets
         let mut words = rest.strip_prefix(' ')?.split_whitespace();
-        let is_date = |word: &str| word.contains(['-', ':']) && word.starts_with(|c: char| c.is_ascii_digit());
+        let is_date = |word: &str| {
+            word.contains(['-', ':']) && word.starts_with(|c: char| c.is_ascii_digit())
+        };
         if !is_date(words.next()?) {
             return None;
         }
@@ -96,25 +104,31 @@ fn prefix(text: &str) -> Option<Prefix<'_>> {
             _ if rest.len() < 120 && rest.ends_with(']') => rest.len(),
             _ => return None,
         };
-        return Some(Prefix::Level(&rest[end..]));
+        return Some(Prefix::Level(level, &rest[end..]));
     }
     let first = text.split(' ').next()?;
     let after = text[first.len()..].trim_start();
     // (EngineCore_DP0 pid=7)
     if let Some(inside) = text.strip_prefix('(') {
         let end = inside.find(')')?;
-        return inside[..end].contains("pid=").then(|| Prefix::Outer(&inside[end + 1..]));
+        return inside[..end]
+            .contains("pid=")
+            .then(|| Prefix::Outer(&inside[end + 1..]));
     }
     // vllm-1  | …
     if let Some(rest) = after.strip_prefix('|') {
-        let is_name = first.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
+        let is_name = first
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || b"-_./".contains(&byte));
         return (is_name && !first.is_empty()).then_some(Prefix::Outer(rest));
     }
     // [rank0]: , [pod/x/y], [2026-05-31 …]
     if let Some(inside) = text.strip_prefix('[') {
         let end = inside.find(']')?;
         let name = &inside[..end];
-        let known = ["rank", "pod/", "20"].iter().any(|start| name.starts_with(start));
+        let known = ["rank", "pod/", "20"]
+            .iter()
+            .any(|start| name.starts_with(start));
         let rest = &inside[end + 1..];
         return known.then(|| Prefix::Outer(rest.strip_prefix(':').unwrap_or(rest)));
     }
@@ -123,7 +137,9 @@ fn prefix(text: &str) -> Option<Prefix<'_>> {
     if first.starts_with(|c: char| c.is_ascii_digit())
         && first.contains([':', '-', '/'])
         && digits >= 6
-        && first.bytes().all(|byte| byte.is_ascii_digit() || b"-:/.,TZ+".contains(&byte))
+        && first
+            .bytes()
+            .all(|byte| byte.is_ascii_digit() || b"-:/.,TZ+".contains(&byte))
     {
         return Some(Prefix::Outer(after));
     }

@@ -125,6 +125,9 @@ impl Command {
     pub(crate) fn parse(&mut self, words: &[Word], takes_model: bool, options: Options) {
         let parsed = argv::parse(words, options);
         self.problems.extend(parsed.problems);
+        if takes_model && names_first(words) {
+            self.problems.push(Problem::NamesFirst);
+        }
         for Set {
             spelled,
             option,
@@ -142,6 +145,9 @@ impl Command {
             }
         }
         for (at, word) in parsed.positional.into_iter().enumerate() {
+            if word.is_empty() {
+                continue;
+            }
             if at == 0 && takes_model && self.model.is_none() && !word.starts_with('-') {
                 self.model = Some(word);
             } else {
@@ -161,6 +167,28 @@ impl Command {
             self.variables.push((name.to_owned(), value.to_owned()));
         }
     }
+}
+
+/// What `vllm serve` stops at before it reads any option.
+/// Mirrors `vllm/utils/argparse_utils.py` `FlexibleArgumentParser.parse_args`.
+fn names_first(words: &[Word]) -> bool {
+    let has = |name: &str| {
+        words.iter().any(|word| {
+            let rest = word.text.strip_prefix(name);
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('=') && rest.len() > 1)
+        })
+    };
+    words.first().is_some_and(|word| word.text.starts_with('-'))
+        && !has("--model")
+        && !has("--config")
+        && [
+            "--served-model-name",
+            "--served_model_name",
+            "--served-model_name",
+            "--served_model-name",
+        ]
+        .into_iter()
+        .any(has)
 }
 
 /// Flags as the resolver takes them, and what it does not take.
@@ -256,7 +284,8 @@ pub(crate) fn container(words: &[Word]) -> Option<Container<'_>> {
         let (name, value, width) = match word.split_once('=') {
             Some((name, value)) if word.starts_with("--") => (name, value, 1),
             _ if CONTAINER_SWITCHES.contains(&word)
-                || !word.starts_with("--") && letters.bytes().all(|byte| b"dit".contains(&byte)) =>
+                || !word.starts_with("--")
+                    && letters.bytes().all(|byte| b"dit".contains(&byte)) =>
             {
                 (word, "", 1)
             }
@@ -264,7 +293,11 @@ pub(crate) fn container(words: &[Word]) -> Option<Container<'_>> {
             _ if !word.starts_with("--") && word.is_char_boundary(2) && word.len() > 2 => {
                 (&word[..2], &word[2..], 1)
             }
-            _ => (word, words.get(at + 1).map_or("", |word| word.text.as_str()), 2),
+            _ => (
+                word,
+                words.get(at + 1).map_or("", |word| word.text.as_str()),
+                2,
+            ),
         };
         match name {
             "-e" | "--env" => {
@@ -308,6 +341,6 @@ pub(crate) fn image_version(image: &str) -> Option<String> {
         .find(|c: char| !(c.is_ascii_digit() || c == '.'))
         .unwrap_or(tag.len());
     let version = tag[..end].trim_end_matches('.');
-    (version.starts_with(|c: char| c.is_ascii_digit()) && version.split('.').count() >= 2)
-        .then(|| version.to_owned())
+    // images of others have versions of their own
+    (version.starts_with("0.") && version.len() > 2).then(|| version.to_owned())
 }

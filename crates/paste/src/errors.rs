@@ -41,10 +41,16 @@ impl KnownError {
                 });
             };
             let (name, class) = heading.split_once(' ').unwrap_or_default();
-            stage = [Stage::Config, Stage::Model, Stage::Specs, Stage::Plan, Stage::Engine]
-                .into_iter()
-                .find(|stage| stage.as_str() == name)
-                .unwrap_or(stage);
+            stage = [
+                Stage::Config,
+                Stage::Model,
+                Stage::Specs,
+                Stage::Plan,
+                Stage::Engine,
+            ]
+            .into_iter()
+            .find(|stage| stage.as_str() == name)
+            .unwrap_or(stage);
             error_type = class;
             None
         })
@@ -109,7 +115,8 @@ impl Pattern {
 
     fn list(&mut self, names: impl Iterator<Item = &'static str>, quote: &str) {
         for name in names {
-            self.text.extend(quote.bytes().chain(name.bytes()).chain(quote.bytes()));
+            self.text
+                .extend(quote.bytes().chain(name.bytes()).chain(quote.bytes()));
             self.text.push(b',');
         }
         self.ends.push(self.text.len());
@@ -161,8 +168,8 @@ struct Score {
     best_at: usize,
 }
 
-/// The error of which a text without blanks has most.
-pub(crate) fn find(text: &str) -> Option<Found> {
+/// The error of which a text without blanks has most; of a log, more of it is asked for.
+pub(crate) fn find(text: &str, is_log: bool) -> Option<Found> {
     let text = text.as_bytes();
     let errors: Vec<KnownError> = KnownError::all().collect();
     let patterns: Vec<Pattern> = errors.iter().map(Pattern::new).collect();
@@ -198,21 +205,31 @@ pub(crate) fn find(text: &str) -> Option<Found> {
             continue;
         }
         let from = windows.partition_point(|(hash, ..)| *hash < rolling);
-        for (_, index, place) in windows[from..].iter().take_while(|(hash, ..)| *hash == rolling) {
+        for (_, index, place) in windows[from..]
+            .iter()
+            .take_while(|(hash, ..)| *hash == rolling)
+        {
             scores[*index].see(text, at, &patterns[*index], *place);
         }
     }
-    let is_piece = text.len() < PIECE_BYTES;
-    let enough = if is_piece { ENOUGH_ALONE } else { ENOUGH_OF_LOG };
+    let is_piece = !is_log && text.len() < PIECE_BYTES;
+    let enough = if is_piece {
+        ENOUGH_ALONE
+    } else {
+        ENOUGH_OF_LOG
+    };
     let counts = |index: &usize| {
         let whole = patterns[*index].text.len();
         let best = scores[*index].best;
         best >= enough || best >= WINDOW && best * 10 >= whole * 9
     };
     // of two that have as much, the one of which less is left
-    let best = (0..errors.len())
-        .filter(counts)
-        .max_by_key(|index| (scores[*index].best, usize::MAX - patterns[*index].text.len()))?;
+    let best = (0..errors.len()).filter(counts).max_by_key(|index| {
+        (
+            scores[*index].best,
+            usize::MAX - patterns[*index].text.len(),
+        )
+    })?;
     Some(Found {
         error: errors[best],
         at: scores[best].best_at,
@@ -259,13 +276,21 @@ mod tests {
 
     #[test]
     fn a_piece_leads_to_its_error() {
-        let of = |text: &str| find(&squeeze(text)).map(|found| (found.error.stage, found.error.error_type));
+        let of = |text: &str| {
+            find(&squeeze(text), false).map(|found| (found.error.stage, found.error.error_type))
+        };
         assert_eq!(
             of("needed, which is larger than the available KV cache"),
             Some((Stage::Plan, "ValueError"))
         );
-        assert_eq!(of("integer division or modulo by zero"), Some((Stage::Plan, "ZeroDivisionError")));
-        assert_eq!(of("DeepseekV4 fp8_ds_mla layout only sup"), Some((Stage::Model, "AssertionError")));
+        assert_eq!(
+            of("integer division or modulo by zero"),
+            Some((Stage::Plan, "ZeroDivisionError"))
+        );
+        assert_eq!(
+            of("DeepseekV4 fp8_ds_mla layout only sup"),
+            Some((Stage::Model, "AssertionError"))
+        );
         assert_eq!(of("a text about nothing of the sort at all"), None);
         assert_eq!(of(""), None);
     }
@@ -274,7 +299,10 @@ mod tests {
     fn every_row_is_a_text_with_a_class() {
         let mut count = 0;
         for error in KnownError::all() {
-            assert!(!error.text.is_empty() && error.error_type.ends_with("Error"), "{error:?}");
+            assert!(
+                !error.text.is_empty() && error.error_type.ends_with("Error"),
+                "{error:?}"
+            );
             count += 1;
         }
         assert!(count > 100, "{count}");

@@ -102,6 +102,9 @@ pub struct Explanation {
     /// What, taken otherwise, would make every figure equal; of several, each does so alone. Empty where they are
     /// equal already.
     pub closings: Vec<Closing>,
+    /// `gpu_memory_utilization` in hundredths that would leave the pool that was printed, by estimate; `None` where
+    /// the one that was asked may.
+    pub utilization: Option<u32>,
 }
 
 impl Explanation {
@@ -136,6 +139,7 @@ pub fn explain(request: &Request, log: &Log) -> Explanation {
         } else {
             closing::find(request, &evidence)
         },
+        utilization: closing::utilization(request, &evidence),
         result,
         figures,
         lines,
@@ -169,7 +173,12 @@ impl Evidence {
 
     /// The question on the pool that was printed.
     fn sized(&self, request: &Request) -> Request {
-        let pool = self.pool.pool(request).ok().flatten().or(self.pool.available);
+        let pool = self
+            .pool
+            .pool(request)
+            .ok()
+            .flatten()
+            .or(self.pool.available);
         match pool {
             Some(pool) => {
                 let mut sized = memory::without_pool(request);
@@ -223,14 +232,28 @@ impl Evidence {
         };
         let lengths = at_ends(|resolution| resolution.max_model_len);
         let lengths = lengths.unwrap_or((base.max_model_len, base.max_model_len));
-        between(FigureKind::MaxModelLen, self.max_model_len, Some(lengths), thousands, &mut figures);
+        between(
+            FigureKind::MaxModelLen,
+            self.max_model_len,
+            Some(lengths),
+            thousands,
+            &mut figures,
+        );
         if self.concurrency.is_some() {
             let requests = at_ends(|resolution| {
                 let capacity = resolution.capacity.as_ref();
-                let shown = capacity.map_or("", |capacity| capacity.printed_concurrency.trim_end_matches('x'));
+                let shown = capacity.map_or("", |capacity| {
+                    capacity.printed_concurrency.trim_end_matches('x')
+                });
                 hundredths(shown).map_or(0, i64::unsigned_abs)
             });
-            between(FigureKind::Concurrency, self.concurrency, requests, times, &mut figures);
+            between(
+                FigureKind::Concurrency,
+                self.concurrency,
+                requests,
+                times,
+                &mut figures,
+            );
         }
         let batched = base.max_num_batched_tokens;
         between(
@@ -263,7 +286,10 @@ impl Evidence {
 
     /// Whether it starts on the pool.
     fn end(&self, ends: Option<&[Result<Resolution, Box<Refusal>>; 2]>, figures: &mut Vec<Figure>) {
-        let refusals = ends.into_iter().flatten().filter_map(|end| end.as_ref().err());
+        let refusals = ends
+            .into_iter()
+            .flatten()
+            .filter_map(|end| end.as_ref().err());
         let texts: Vec<String> = refusals.map(ToString::to_string).collect();
         let starts = "it starts".to_owned();
         match self.error {
@@ -287,7 +313,9 @@ impl Evidence {
     }
 
     fn tokens(&self, request: &Request, has_pool: bool, figures: &mut Vec<Figure>) {
-        let Some(printed) = self.pool.tokens else { return };
+        let Some(printed) = self.pool.tokens else {
+            return;
+        };
         let (predicted, agrees) = match self.pool.available {
             Some(available) => match check_printed(request, available, printed) {
                 Ok(check) => (range(check.least, check.most, thousands), check.agrees()),
@@ -307,8 +335,16 @@ impl Evidence {
     }
 
     /// The figures of the error that one request does not fit.
-    fn does_not_fit(&self, ends: Option<&[Result<Resolution, Box<Refusal>>; 2]>, figures: &mut Vec<Figure>) {
-        let figures_of = |end: &Result<Resolution, Box<Refusal>>| match end.as_ref().err().map(|refusal| &**refusal) {
+    fn does_not_fit(
+        &self,
+        ends: Option<&[Result<Resolution, Box<Refusal>>; 2]>,
+        figures: &mut Vec<Figure>,
+    ) {
+        let figures_of = |end: &Result<Resolution, Box<Refusal>>| match end
+            .as_ref()
+            .err()
+            .map(|refusal| &**refusal)
+        {
             Some(Refusal::RequestDoesNotFit {
                 needed_bytes,
                 estimated_max_len,
@@ -320,7 +356,10 @@ impl Evidence {
         let most = ends.and_then(|[_, most]| figures_of(most)).or(least);
         if let Some(printed) = self.needed {
             let needed = least.map(|(needed, _)| needed);
-            let is_in = |bytes: u64| i64::try_from(bytes).is_ok_and(|bytes| (printed.low..=printed.high).contains(&bytes));
+            let is_in = |bytes: u64| {
+                i64::try_from(bytes)
+                    .is_ok_and(|bytes| (printed.low..=printed.high).contains(&bytes))
+            };
             figures.push(Figure {
                 kind: FigureKind::Needed,
                 printed: gib(u64::try_from(printed.likely).unwrap_or(0)),
@@ -330,7 +369,13 @@ impl Evidence {
             });
         }
         let lengths = least.zip(most).map(|((_, least), (_, most))| (least, most));
-        between(FigureKind::EstimatedLength, self.estimated_length, lengths, thousands, figures);
+        between(
+            FigureKind::EstimatedLength,
+            self.estimated_length,
+            lengths,
+            thousands,
+            figures,
+        );
     }
 }
 
@@ -342,7 +387,14 @@ fn gib(bytes: u64) -> String {
 fn times(hundredths: u64) -> String {
     let rest = hundredths % 100;
     let zero = if rest < 10 { "0" } else { "" };
-    [&(hundredths / 100).to_string(), ".", zero, &rest.to_string(), "x"].concat()
+    [
+        &(hundredths / 100).to_string(),
+        ".",
+        zero,
+        &rest.to_string(),
+        "x",
+    ]
+    .concat()
 }
 
 fn range(least: u64, most: u64, shown: fn(u64) -> String) -> String {

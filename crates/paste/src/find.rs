@@ -4,7 +4,7 @@ use kv_resolver::{Release, Usage, Value};
 
 use crate::command::{Command, Passed, container, image_version, start};
 use crate::problem::Problem;
-use crate::python::{bracketed, entries, literal};
+use crate::python::{bracketed, entries, literal, string_end};
 use crate::shell::{Shell, Word, assignment};
 use crate::yaml;
 
@@ -81,7 +81,11 @@ impl Finder {
         let mut command = self.shared.clone();
         for word in words {
             let Some((name, value)) = assignment(&word.text) else {
-                if matches!(word.text.as_str(), "env" | "sudo" | "nohup" | "exec" | "time") || word.text.starts_with('-') {
+                if matches!(
+                    word.text.as_str(),
+                    "env" | "sudo" | "nohup" | "exec" | "time"
+                ) || word.text.starts_with('-')
+                {
                     continue;
                 }
                 break;
@@ -105,13 +109,13 @@ impl Finder {
 
     /// What is started in a container: by name, in a string, or by the image's own entry point.
     fn container(&mut self, mut command: Command, image: &str, words: &[Word], depth: usize) {
-        command.version = image_version(image);
+        command.version = image_version(image).or(command.version);
         if let Some(start) = start(words) {
             self.add(command, &words[start.at..], start.takes_model);
         } else if !self.nested(&command, words, depth)
-            && (image.contains("vllm") || image.is_empty())
-            && words.iter().any(|word| word.text.starts_with('-'))
-            && !words[0].text.ends_with("sh")
+            && (image.contains("vllm")
+                || words.iter().any(|word| word.text.starts_with('-')) && image.is_empty())
+            && !is_program(words)
         {
             // the image's entry point is the server
             self.add(command, words, true);
@@ -137,6 +141,9 @@ impl Finder {
     /// `export A=b`, `set A=b`, `$env:A = "b"`, `ENV A=b`: for all that follows.
     fn exports(&mut self, words: &[Word]) {
         match words[0].text.as_str() {
+            "FROM" => {
+                self.shared.version = words.get(1).and_then(|image| image_version(&image.text));
+            }
             "export" | "set" | "ENV" | "setenv" => {
                 for word in &words[1..] {
                     if let Some((name, value)) = assignment(&word.text) {
@@ -195,6 +202,12 @@ impl Finder {
         };
         if words.first().is_some_and(|word| word.text.starts_with('-')) {
             self.add(self.shared.clone(), &words, true);
+            // whatever comes before them, the model may
+            if let Some(command) = self.found.last_mut() {
+                command
+                    .problems
+                    .retain(|problem| *problem != Problem::NamesFirst);
+            }
         } else if let Some(start) = start(&words) {
             self.add(self.shared.clone(), &words[start.at..], start.takes_model);
         }
@@ -209,7 +222,9 @@ impl Finder {
             }
             let from = &text[at + "LLM".len()..];
             let end = from.len().min(MOST_CALL_BYTES);
-            let end = (end..from.len()).find(|end| from.is_char_boundary(*end)).unwrap_or(from.len());
+            let end = (end..from.len())
+                .find(|end| from.is_char_boundary(*end))
+                .unwrap_or(from.len());
             let (inside, is_whole) = bracketed(&from[..end]);
             let mut command = self.shared.clone();
             command.usage = Usage::Llm;
@@ -221,11 +236,25 @@ impl Finder {
     }
 }
 
+/// Whether the first word is a program, and so no argument of the image's own entry point.
+fn is_program(words: &[Word]) -> bool {
+    let first = words.first().map_or("", |word| word.text.as_str());
+    let name = first.rsplit('/').next().unwrap_or_default();
+    words.is_empty() || matches!(name, "sh" | "bash" | "zsh" | "python" | "python3" | "sleep")
+}
+
 /// Longer calls are read no further.
 const MOST_CALL_BYTES: usize = 1 << 14;
 
 impl Command {
-    fn keyword(&mut self, index: usize, name: &str, value: Option<&str>, before: &str, release: Release) {
+    fn keyword(
+        &mut self,
+        index: usize,
+        name: &str,
+        value: Option<&str>,
+        before: &str,
+        release: Release,
+    ) {
         let (name, text) = match value {
             Some(value) => (name, value),
             None if name.starts_with('*') => {
@@ -259,24 +288,38 @@ impl Command {
         }
         let known = release.options().named(name);
         let is_engine = known.is_none_or(|option| option.is_engine);
-        self.passed.push(Passed::new(name, name, read.value, is_engine));
+        self.passed
+            .push(Passed::new(name, name, read.value, is_engine));
     }
 }
 
 /// What a name was set to, at the beginning of a line before.
 fn assigned<'a>(before: &'a str, name: &str) -> Option<&'a str> {
-    let is_name = !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_name = !name.is_empty()
+        && name
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !is_name {
         return None;
     }
-    before.lines().rev().take(MOST_LINES_BEFORE).find_map(|line| {
-        let value = line.trim_start().strip_prefix(name)?.trim_start().strip_prefix('=')?;
-        let value = value.trim();
-        Some(match value.find('#') {
-            Some(comment) if !value.starts_with(['\'', '"']) => value[..comment].trim_end(),
-            _ => value,
+    before
+        .lines()
+        .rev()
+        .take(MOST_LINES_BEFORE)
+        .find_map(|line| {
+            let value = line
+                .trim_start()
+                .strip_prefix(name)?
+                .trim_start()
+                .strip_prefix('=')?;
+            let value = value.trim();
+            // a comment may follow
+            let end = match value.chars().next() {
+                Some('\'' | '"') => string_end(value),
+                _ => value.find('#').unwrap_or(value.len()),
+            };
+            Some(value[..end].trim_end())
         })
-    })
 }
 
 const MOST_LINES_BEFORE: usize = 400;
@@ -291,7 +334,11 @@ fn dockerfile(words: &[Word]) -> Option<Vec<Word>> {
     let last = words.len() - 1;
     let list = words[1..].iter().enumerate().map(|(at, word)| {
         let text = if at == 0 { &word.text[1..] } else { &word.text };
-        let text = if at + 1 == last { text.strip_suffix(']').unwrap_or(text) } else { text };
+        let text = if at + 1 == last {
+            text.strip_suffix(']').unwrap_or(text)
+        } else {
+            text
+        };
         Word::new(text.strip_suffix(',').unwrap_or(text))
     });
     Some(list.filter(|word| !word.text.is_empty()).collect())

@@ -22,7 +22,7 @@ pub use explain::{Closing, Compared, Explanation, Figure, FigureKind, Match, exp
 pub use log::{Fact, Log};
 pub use pool::printed_pool;
 pub use problem::Problem;
-pub use question::Question;
+pub use question::{NamedModel, Question, named_model};
 pub use render::{Unwritable, serve_command};
 
 use kv_resolver::Release;
@@ -70,13 +70,13 @@ pub fn read(text: &str, release: Release) -> Result<Pasted, TooLong> {
     if text.len() > MOST_PASTED_BYTES {
         return Err(TooLong { bytes: text.len() });
     }
-    let log = Log::read(text, release);
+    let mut log = Log::without_error(text, release);
     let script = script(&log.text);
     let release = log.release().unwrap_or(release);
-    Ok(Pasted {
-        commands: find::commands(&script, release),
-        log,
-    })
+    let commands = find::commands(&script, release);
+    // a command has words of errors
+    log.find_error(!commands.is_empty());
+    Ok(Pasted { commands, log })
 }
 
 /// The lines that may be of a command: what vLLM logs is none of one.
@@ -102,9 +102,14 @@ pub fn shortened(text: &str) -> std::borrow::Cow<'_, str> {
         return text.into();
     }
     let half = MOST_PASTED_BYTES / 2 - 8;
-    let head = (0..=half).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
+    let head = (0..=half)
+        .rev()
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(0);
     let from = text.len() - half;
-    let tail = (from..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap_or(text.len());
+    let tail = (from..=text.len())
+        .find(|at| text.is_char_boundary(*at))
+        .unwrap_or(text.len());
     // whole lines: a figure that is cut is another figure
     let head = text[..head].rfind('\n').unwrap_or(head);
     let tail = text[tail..].find('\n').map_or(tail, |at| tail + at);

@@ -63,6 +63,10 @@ pub struct Log {
     pub error: Option<Fact<KnownError>>,
     /// Start-ups in the text.
     pub starts: usize,
+    /// Lines before the last start-up.
+    first_line: usize,
+    /// There are lines of vLLM's logger.
+    is_logged: bool,
     /// The last start-up without blanks.
     pub(crate) squeezed: Squeezed,
     /// The text without escapes.
@@ -82,6 +86,13 @@ impl Log {
     /// Reads a text. `release` is whose flags are meant where the text names no version.
     #[must_use]
     pub fn read(text: &str, release: Release) -> Self {
+        let mut log = Self::without_error(text, release);
+        log.find_error(false);
+        log
+    }
+
+    /// The same, but for how it ends.
+    pub(crate) fn without_error(text: &str, release: Release) -> Self {
         let text = without_escapes(text);
         let lines: Vec<Line> = lines(&text).collect();
         let mut log = Self::default();
@@ -104,8 +115,21 @@ impl Log {
         log.see_args(lines_of_last, release);
         log.squeezed = Squeezed::new(lines_of_last.iter().copied());
         log.see_figures();
+        log.first_line = last.unwrap_or(0);
+        log.is_logged = lines.iter().any(|line| line.is_logged);
         log.text = text;
         log
+    }
+
+    /// Looks for an error; `is_strict` where the text says more than that alone.
+    pub(crate) fn find_error(&mut self, is_strict: bool) {
+        // what is said in passing is no error
+        let loud = lines(&self.text)
+            .skip(self.first_line)
+            .filter(|line| !line.is_quiet);
+        let loud = Squeezed::new(loud);
+        self.error = errors::find(&loud.text, is_strict || self.is_logged)
+            .map(|found| Fact::new(found.error, loud.line_at(found.at)));
     }
 
     /// The version's release, if it is modelled.
@@ -123,6 +147,12 @@ impl Log {
             && self.gpu.is_none()
             && self.version.is_none()
             && self.max_model_len.is_none()
+    }
+
+    /// Whether it has no lines at all.
+    #[must_use]
+    pub const fn squeezed_is_empty(&self) -> bool {
+        self.squeezed.text.is_empty()
     }
 
     /// One line of the text, whole.
@@ -171,7 +201,10 @@ impl Log {
             .find(|c: char| !(c.is_ascii_alphanumeric() || "._+-".contains(c)))
             .unwrap_or(text.len());
         let version = &text[..end];
-        if version.starts_with(|c: char| c.is_ascii_digit()) && version.contains('.') && version.len() < 60 {
+        if version.starts_with(|c: char| c.is_ascii_digit())
+            && version.contains('.')
+            && version.len() < 60
+        {
             self.version = Some(Fact::new(version.to_owned(), line));
         }
     }
@@ -181,7 +214,13 @@ impl Log {
             return;
         }
         let named = GPUS.iter().filter(|gpu| line.message.contains(gpu.name));
-        let longest = named.reduce(|one, other| if other.name.len() > one.name.len() { other } else { one });
+        let longest = named.reduce(|one, other| {
+            if other.name.len() > one.name.len() {
+                other
+            } else {
+                one
+            }
+        });
         // nvidia-smi has room for so many letters, and ends them with dots
         let cut = || {
             let (_, rest) = line.message.split_once("NVIDIA ")?;
@@ -196,13 +235,20 @@ impl Log {
 
     /// The flags of the start-up whose lines these are.
     fn see_args(&mut self, lines: &[Line], release: Release) {
-        let mut is_server = lines.iter().take(2000).any(|line| line.message.contains("API server"));
+        let mut is_server = lines
+            .iter()
+            .take(2000)
+            .any(|line| line.message.contains("API server"));
         if let Some(at) = lines.iter().position(|line| line.message.contains(ARGS)) {
             let text = message(&lines[at..], |text| {
-                let from = text.split_once(ARGS).map_or("", |(_, rest)| rest.trim_start());
+                let from = text
+                    .split_once(ARGS)
+                    .map_or("", |(_, rest)| rest.trim_start());
                 from.starts_with('{') && bracketed(from).1
             });
-            let from = text.split_once(ARGS).map_or("", |(_, rest)| rest.trim_start());
+            let from = text
+                .split_once(ARGS)
+                .map_or("", |(_, rest)| rest.trim_start());
             let (inside, is_whole) = bracketed(from);
             for (key, value) in entries(inside, ':', is_whole) {
                 if let (Value::String(name), Some(value)) = (literal(key).value, value) {
@@ -210,7 +256,10 @@ impl Log {
                     self.flag(&name, value, release, lines[at].number);
                 }
             }
-            let is_llm = self.passed.iter().any(|passed| passed.name == "disable_log_stats");
+            let is_llm = self
+                .passed
+                .iter()
+                .any(|passed| passed.name == "disable_log_stats");
             self.usage = if is_server {
                 Some(Usage::Server)
             } else {
@@ -247,9 +296,14 @@ impl Log {
                         self.engine_flag(key, config, release);
                     }
                 }
-                "tensor_parallel_size" | "pipeline_parallel_size" | "data_parallel_size"
-                | "decode_context_parallel_size" | "kv_cache_dtype" | "enforce_eager"
-                | "enable_prefix_caching" | "trust_remote_code" => {
+                "tensor_parallel_size"
+                | "pipeline_parallel_size"
+                | "data_parallel_size"
+                | "decode_context_parallel_size"
+                | "kv_cache_dtype"
+                | "enforce_eager"
+                | "enable_prefix_caching"
+                | "trust_remote_code" => {
                     self.engine_flag(key, literal(value).value, release);
                 }
                 _ => {}
@@ -259,7 +313,11 @@ impl Log {
             self.passed_line = lines[at].number;
             self.is_effective = true;
             if let Some(length) = self.max_model_len {
-                self.engine_flag("max_model_len", Value::Integer(length.value.into()), release);
+                self.engine_flag(
+                    "max_model_len",
+                    Value::Integer(length.value.into()),
+                    release,
+                );
             }
         }
     }
@@ -286,7 +344,7 @@ impl Log {
         self.passed.push(Passed::new(name, name, value, is_engine));
     }
 
-    /// What the last start-up printed of the cache, and how it ended.
+    /// What the last start-up printed of the cache.
     fn see_figures(&mut self) {
         let text = self.squeezed.text.as_str();
         let line = |at: usize| self.squeezed.line_at(at);
@@ -304,23 +362,30 @@ impl Log {
             number.ok().map(|number: u64| Fact::new(number, line(at)))
         };
         self.concurrency = last(pool::CONCURRENCY).and_then(|(at, rest)| {
-            let (_, rest) = rest.split_once("tokensperrequest:").filter(|(before, _)| before.len() < 24)?;
+            let (_, rest) = rest
+                .split_once("tokensperrequest:")
+                .filter(|(before, _)| before.len() < 24)?;
             let (number, rest) = pool::leading_number(rest)?;
             let hundredths = u64::try_from(pool::hundredths(number)?).ok()?;
-            rest.starts_with('x').then(|| Fact::new(hundredths, line(at)))
+            rest.starts_with('x')
+                .then(|| Fact::new(hundredths, line(at)))
         });
         let asked = whole("maxseqlen(");
         self.estimated_length = whole("estimatedmaximummodellengthis");
         self.batched_tokens = whole("withmax_num_batched_tokens=");
         self.needed = asked.and_then(|asked| {
             let (_, rest) = last("maxseqlen(")?;
-            let (_, rest) = rest.split_once("),(").filter(|(before, _)| before.len() < 24)?;
+            let (_, rest) = rest
+                .split_once("),(")
+                .filter(|(before, _)| before.len() < 24)?;
             pool::gib(rest).map(|gib| Fact::new(printed_gib(gib), asked.line))
         });
-        let logged = self.pool.max_model_len.map(|length| Fact::new(length, self.tokens_line));
+        let logged = self
+            .pool
+            .max_model_len
+            .map(|length| Fact::new(length, self.tokens_line));
         let said = whole("Usingmaxmodellen");
         self.max_model_len = logged.or(asked).or(said).or(self.max_model_len);
-        self.error = errors::find(text).map(|found| Fact::new(found.error, line(found.at)));
     }
 }
 

@@ -39,6 +39,8 @@ pub enum Problem {
     },
     /// A word that belongs to no option.
     Extra(String),
+    /// `vllm serve` with names for the model before the model itself.
+    NamesFirst,
     /// A file of options, which is not read.
     ConfigFile(String),
     /// A line that begins with an option: the shell ended the command before it.
@@ -59,6 +61,7 @@ impl Problem {
             | Self::NoValue(_)
             | Self::NotTaken { .. }
             | Self::Wrong { .. }
+            | Self::NamesFirst
             | Self::Extra(_) => true,
             Self::Open { .. }
             | Self::ConfigFile(_)
@@ -73,27 +76,54 @@ impl Problem {
     pub fn text(&self) -> String {
         let parts: [&str; 5] = match self {
             Self::Unknown(option) => [option, " is no option of this release", "", "", ""],
-            Self::Ambiguous { option, one, two } => {
-                [option, " is the beginning of several options, such as ", one, " and ", two]
-            }
+            Self::Ambiguous { option, one, two } => [
+                option,
+                " is the beginning of several options, such as ",
+                one,
+                " and ",
+                two,
+            ],
             Self::NoValue(option) => [option, " has no value", "", "", ""],
-            Self::NotTaken { option, value } => {
-                [option, " takes no value, and has \u{201c}", value, "\u{201d}", ""]
-            }
+            Self::NotTaken { option, value } => [
+                option,
+                " takes no value, and has \u{201c}",
+                value,
+                "\u{201d}",
+                "",
+            ],
             Self::Wrong { option, why } => [option, ": ", why, "", ""],
             Self::Open { option, text } if option.is_empty() => {
                 ["what stands for ", text, " is not in the text", "", ""]
             }
-            Self::Open { option, text } => {
-                [option, " is left out: what stands for ", text, " is not in the text", ""]
-            }
+            Self::Open { option, text } => [
+                option,
+                " is left out: what stands for ",
+                text,
+                " is not in the text",
+                "",
+            ],
             Self::Extra(word) => ["\u{201c}", word, "\u{201d} belongs to no option", "", ""],
-            Self::ConfigFile(path) => {
-                ["the options in ", path, " (--config) are not read; paste them as well", "", ""]
-            }
-            Self::CutOff(line) => {
-                ["\u{201c}", line, "\u{201d} is not passed: the shell ends the command before it", "", ""]
-            }
+            Self::NamesFirst => [
+                "with --served-model-name, vllm serve wants the model before every option",
+                "",
+                "",
+                "",
+                "",
+            ],
+            Self::ConfigFile(path) => [
+                "the options in ",
+                path,
+                " (--config) are not read; paste them as well",
+                "",
+                "",
+            ],
+            Self::CutOff(line) => [
+                "\u{201c}",
+                line,
+                "\u{201d} is not passed: the shell ends the command before it",
+                "",
+                "",
+            ],
             Self::OpenQuote => ["a quote is opened and not closed", "", "", "", ""],
             Self::Spread(name) => [name, " is not read", "", "", ""],
         };

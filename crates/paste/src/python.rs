@@ -142,7 +142,10 @@ impl Json {
     fn escaped(&mut self, rest: &mut std::str::Chars<'_>, digits: usize) {
         let code: String = rest.by_ref().take(digits).collect();
         let code = u32::from_str_radix(&code, 16).ok();
-        self.character(code.and_then(char::from_u32).unwrap_or(char::REPLACEMENT_CHARACTER));
+        self.character(
+            code.and_then(char::from_u32)
+                .unwrap_or(char::REPLACEMENT_CHARACTER),
+        );
     }
 
     fn character(&mut self, c: char) {
@@ -208,7 +211,7 @@ fn number(word: &str) -> Option<String> {
 }
 
 /// Where the string that a text begins with ends, quotes and all.
-fn string_end(text: &str) -> usize {
+pub(crate) fn string_end(text: &str) -> usize {
     let bytes = text.as_bytes();
     let quote = bytes[0];
     let is_triple = bytes.starts_with(&[quote; 3]);
@@ -287,7 +290,10 @@ pub(crate) fn entries(text: &str, separator: char, is_whole: bool) -> Vec<(&str,
     loop {
         rest = rest.trim_start();
         while let Some(comment) = rest.strip_prefix('#') {
-            rest = comment.split_once('\n').map_or("", |(_, rest)| rest).trim_start();
+            rest = comment
+                .split_once('\n')
+                .map_or("", |(_, rest)| rest)
+                .trim_start();
         }
         if rest.is_empty() {
             return all;
@@ -335,7 +341,10 @@ mod tests {
     #[test]
     fn literals_as_python_writes_them() {
         for (python, json) in [
-            ("{'a': True, 'b': [1, 2,], 'c': None}", r#"{"a":true,"b":[1,2],"c":null}"#),
+            (
+                "{'a': True, 'b': [1, 2,], 'c': None}",
+                r#"{"a":true,"b":[1,2],"c":null}"#,
+            ),
             ("'it\\'s \"q\" \\u00e9\\n'", r#""it's \"q\" é\n""#),
             ("(8_192, .5, 1e-3)", "[8192,0.5,0.001]"),
             ("32 * 1024", "32768"),
@@ -347,7 +356,10 @@ mod tests {
         }
         for (python, json) in [
             ("torch.bfloat16", r#""torch.bfloat16""#),
-            ("{'mode': <CompilationMode.VLLM_COMPILE: 3>, 'x': f(a, 'b')}", r#"{"mode":"<CompilationMode.VLLM_COMPILE: 3>","x":"f(a, 'b')"}"#),
+            (
+                "{'mode': <CompilationMode.VLLM_COMPILE: 3>, 'x': f(a, 'b')}",
+                r#"{"mode":"<CompilationMode.VLLM_COMPILE: 3>","x":"f(a, 'b')"}"#,
+            ),
             ("args.tp", r#""args.tp""#),
             ("f'{x}/y'", r#""f'{x}/y'""#),
             ("2 ** 15", r#""2 ** 15""#),
@@ -363,7 +375,11 @@ mod tests {
         assert!(is_whole);
         assert_eq!(
             entries(inside, '=', true),
-            [("model", Some("'a,b'")), ("x", Some("[1, 2]")), ("y", Some("f(a=1)"))]
+            [
+                ("model", Some("'a,b'")),
+                ("x", Some("[1, 2]")),
+                ("y", Some("f(a=1)"))
+            ]
         );
         let (inside, is_whole) = bracketed("{'a': {'b': 1}, 'c': 'cut");
         assert!(!is_whole);
@@ -372,7 +388,20 @@ mod tests {
 
     #[test]
     fn nothing_panics() {
-        for text in ["'", "\\", "'\\", "é'é\\é", "[[[[", "{1:", ")", "", "\"\"\"", "-", "<", "f'"] {
+        for text in [
+            "'",
+            "\\",
+            "'\\",
+            "é'é\\é",
+            "[[[[",
+            "{1:",
+            ")",
+            "",
+            "\"\"\"",
+            "-",
+            "<",
+            "f'",
+        ] {
             literal(text);
             bracketed(text);
             entries(text, '=', true);

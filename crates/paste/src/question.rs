@@ -1,6 +1,6 @@
 //! The question that a text asks, as far as it says it.
 
-use kv_resolver::catalog::CatalogGpu;
+use kv_resolver::catalog::{CatalogGpu, CatalogModel, MODELS, find_model};
 use kv_resolver::{EngineArgs, Environment, Gpu, Release, Request, Usage, Value};
 
 use crate::command::{Command, engine_args};
@@ -91,4 +91,39 @@ impl Question {
             usage: self.usage,
         }
     }
+}
+
+/// A model of the catalog, and how it was told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NamedModel {
+    /// Which.
+    pub model: &'static CatalogModel,
+    /// Its repository is not named: a folder is called so.
+    pub is_by_folder: bool,
+}
+
+/// The catalog's model of a repository, or of a folder that is called like one: `/models/Qwen3-8B`, or Hugging
+/// Face's own `models--Qwen--Qwen3-8B/snapshots/…`.
+#[must_use]
+pub fn named_model(name: &str) -> Option<NamedModel> {
+    let exact = |name: &str| find_model(name);
+    if let Some(model) = exact(name) {
+        return Some(NamedModel {
+            model,
+            is_by_folder: false,
+        });
+    }
+    let by_folder = name.split(['/', '\\']).rev().find_map(|folder| {
+        if let Some(cached) = folder.strip_prefix("models--") {
+            return exact(&cached.replacen("--", "/", 1));
+        }
+        MODELS.iter().find(|model| {
+            let short = model.id.rsplit('/').next().unwrap_or_default();
+            short.eq_ignore_ascii_case(folder)
+        })
+    })?;
+    Some(NamedModel {
+        model: by_folder,
+        is_by_folder: true,
+    })
 }

@@ -21,7 +21,11 @@ pub enum Unwritable {
 ///
 /// # Errors
 /// What cannot be written.
-pub fn serve_command(model: &str, args: &EngineArgs, env: &Environment) -> Result<String, Unwritable> {
+pub fn serve_command(
+    model: &str,
+    args: &EngineArgs,
+    env: &Environment,
+) -> Result<String, Unwritable> {
     if let Some(name) = args.unmodelled.iter().chain(&env.unmodelled).next() {
         return Err(Unwritable::Unmodelled(name.clone()));
     }
@@ -73,7 +77,10 @@ fn variables(env: &Environment) -> Vec<(&'static str, String)> {
         all.push(("VLLM_ALLOW_LONG_MAX_MODEL_LEN", "1".to_owned()));
     }
     if env.hybrid_chunks_disallowed {
-        all.push(("VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE", "0".to_owned()));
+        all.push((
+            "VLLM_ALLOW_CHUNKED_LOCAL_ATTN_WITH_HYBRID_KV_CACHE",
+            "0".to_owned(),
+        ));
     }
     if let Some(partition) = &env.pp_layer_partition {
         all.push(("VLLM_PP_LAYER_PARTITION", partition.clone()));
@@ -100,7 +107,9 @@ fn option(out: &mut String, flag: Flag, value: &Value) -> Result<(), Unwritable>
         Value::Float(number) => python_float(*number),
         Value::Array(items) => {
             let words: Option<Vec<&str>> = items.iter().map(Value::as_str).collect();
-            let words = words.filter(|words| !words.is_empty() && !words.iter().any(|word| word.starts_with('-')));
+            let words = words.filter(|words| {
+                !words.is_empty() && !words.iter().any(|word| word.starts_with('-'))
+            });
             for word in words.ok_or(Unwritable::Value(flag))? {
                 out.push(' ');
                 quote(out, word);

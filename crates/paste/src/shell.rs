@@ -67,7 +67,10 @@ impl<'a> Shell<'a> {
             }
             // assignments alone set variables of the shell
             let all = words.iter().all(|word| assignment(&word.text).is_some());
-            let exported = matches!(words[0].text.as_str(), "export" | "set" | "local" | "readonly");
+            let exported = matches!(
+                words[0].text.as_str(),
+                "export" | "set" | "local" | "readonly"
+            );
             if all || exported {
                 for word in &words {
                     if let Some((name, value)) = assignment(&word.text) {
@@ -112,6 +115,8 @@ impl<'a> Shell<'a> {
                     Some(c) => line.push(c),
                     None => line.push('\\'),
                 },
+                // around a command, in prose
+                '`' if !in_array => break,
                 '\n' if !in_array => break,
                 _ if c.is_whitespace() => line.end(),
                 ')' if in_array => break,
@@ -258,7 +263,10 @@ impl<'a> Shell<'a> {
         let plain = matches!(&name[end..], "" | "[@]" | "[*]")
             || name[end..].starts_with(":-")
             || name[end..].starts_with(":?");
-        let known = self.variables.iter().find(|(known, _)| known == &name[..end]);
+        let known = self
+            .variables
+            .iter()
+            .find(|(known, _)| known == &name[..end]);
         match known.filter(|_| plain && end > 0) {
             Some((_, words)) => {
                 let bytes = words.iter().map(|word| word.text.len() + 1).sum::<usize>();
@@ -381,7 +389,9 @@ mod tests {
     #[test]
     fn quotes_continuations_and_comments() {
         assert_eq!(
-            words("vllm serve 'a b' \\\n  --x=\"c \\\"d\\\" $\" \\  \n --y # no\n# none\nls > /dev/null 2>&1 && z"),
+            words(
+                "vllm serve 'a b' \\\n  --x=\"c \\\"d\\\" $\" \\  \n --y # no\n# none\nls > /dev/null 2>&1 && z"
+            ),
             vec![
                 vec!["vllm", "serve", "a b", "--x=c \"d\" $", "--y"],
                 vec!["ls"],
@@ -389,7 +399,10 @@ mod tests {
             ]
         );
         assert_eq!(words("a `\n b ^\r\n c"), vec![vec!["a", "b", "c"]]);
-        assert_eq!(words("vllm serve <model> --x"), vec![vec!["vllm", "serve", "<model>", "--x"]]);
+        assert_eq!(
+            words("vllm serve <model> --x"),
+            vec![vec!["vllm", "serve", "<model>", "--x"]]
+        );
         assert_eq!(words("a '' \"\""), vec![vec!["a", "", ""]]);
     }
 
@@ -398,10 +411,28 @@ mod tests {
         let text = "M=meta/x\nARGS=\"-tp 8 --y\"\nL=(--a 'b c')\nL+=(d)\nvllm serve $M $ARGS \"${L[@]}\" \"$ARGS\" ${N:-z} $(nproc)";
         assert_eq!(
             words(text).last().unwrap(),
-            &["vllm", "serve", "meta/x", "-tp", "8", "--y", "--a", "b c", "d", "-tp 8 --y", "${N:-z}", "$(nproc)"]
+            &[
+                "vllm",
+                "serve",
+                "meta/x",
+                "-tp",
+                "8",
+                "--y",
+                "--a",
+                "b c",
+                "d",
+                "-tp 8 --y",
+                "${N:-z}",
+                "$(nproc)"
+            ]
         );
         let mut shell = Shell::new("x $N '$N'");
-        let open: Vec<bool> = shell.statement().unwrap().iter().map(|word| word.is_open).collect();
+        let open: Vec<bool> = shell
+            .statement()
+            .unwrap()
+            .iter()
+            .map(|word| word.is_open)
+            .collect();
         assert_eq!(open, [false, true, false]);
     }
 

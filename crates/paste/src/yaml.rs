@@ -60,7 +60,10 @@ fn key<'a>(line: &Line<'a>) -> Option<(usize, &'a str, &'a str)> {
         text = rest;
     }
     let (key, value) = text.split_once(':')?;
-    let is_key = !key.is_empty() && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    let is_key = !key.is_empty()
+        && key
+            .bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     (is_key && (value.is_empty() || value.starts_with(' '))).then(|| (indent, key, value.trim()))
 }
 
@@ -164,7 +167,11 @@ fn items(lines: &[Line], at: &mut usize, indent: usize) -> Vec<Word> {
             *at += 1;
             continue;
         }
-        let Some(item) = line.text.strip_prefix('-').filter(|rest| rest.is_empty() || rest.starts_with(' ')) else {
+        let Some(item) = line
+            .text
+            .strip_prefix('-')
+            .filter(|rest| rest.is_empty() || rest.starts_with(' '))
+        else {
             break;
         };
         if line.indent < indent {
@@ -206,15 +213,26 @@ fn string(lines: &[Line], at: &mut usize, indent: usize, value: &str) -> String 
 fn scalar(text: &str) -> (String, bool) {
     let text = text.trim();
     let value = if let Some(inside) = text.strip_prefix('\'') {
-        let inside = inside.rsplit_once('\'').map_or(inside, |(inside, _)| inside);
+        let inside = inside
+            .rsplit_once('\'')
+            .map_or(inside, |(inside, _)| inside);
         inside.replace("''", "'")
     } else if text.starts_with('"') {
-        match python::literal(text.rsplit_once('"').map_or(text, |(inside, _)| &text[..=inside.len()])).value {
+        match python::literal(
+            text.rsplit_once('"')
+                .map_or(text, |(inside, _)| &text[..=inside.len()]),
+        )
+        .value
+        {
             kv_resolver::Value::String(text) => text,
             _ => text.to_owned(),
         }
     } else {
-        text.split(" #").next().unwrap_or_default().trim_end().to_owned()
+        text.split(" #")
+            .next()
+            .unwrap_or_default()
+            .trim_end()
+            .to_owned()
     };
     let is_open = value.contains("$(") || value.contains("${");
     (value, is_open)
@@ -232,7 +250,9 @@ fn variables(lines: &[Line], at: &mut usize, indent: usize) -> Vec<(String, Stri
         *at += 1;
         match key(line) {
             Some((_, "name", value)) => name = Some(scalar(value).0),
-            Some((_, "value", value)) => all.extend(name.take().map(|name| (name, scalar(value).0))),
+            Some((_, "value", value)) => {
+                all.extend(name.take().map(|name| (name, scalar(value).0)))
+            }
             Some((_, key, value)) if name.is_none() && !is_item => {
                 all.push((key.to_owned(), scalar(value).0));
             }
@@ -264,7 +284,10 @@ mod tests {
         );
         assert_eq!(all.len(), 2);
         assert_eq!(all[0].image, "vllm/vllm-openai:v0.31.0");
-        assert_eq!(texts(&all[0].words()), ["--model", "meta/x", "--tensor-parallel-size", "2"]);
+        assert_eq!(
+            texts(&all[0].words()),
+            ["--model", "meta/x", "--tensor-parallel-size", "2"]
+        );
         assert_eq!(all[0].variables, [("VLLM_X".to_owned(), "1".to_owned())]);
         assert_eq!(texts(&all[1].words()), ["a b", "c", "--d=1"]);
         assert_eq!(all[1].variables, [("A".to_owned(), "b".to_owned())]);
@@ -276,7 +299,10 @@ mod tests {
             "containers:\n- name: vllm\n  image: \"vllm/vllm-openai:latest\"\n  command: [\"/bin/sh\", \"-c\"]\n  args:\n  - |\n    vllm serve meta/x \\\n      -tp 2\n  env:\n  - name: VLLM_A\n    value: \"1\"\n  - name: HF_TOKEN\n    valueFrom:\n      secretKeyRef:\n        name: x\n        key: y\n  resources:\n    limits: {}\n",
         );
         assert_eq!(all.len(), 1);
-        assert_eq!(texts(&all[0].words()), ["/bin/sh", "-c", "vllm serve meta/x \\\n-tp 2"]);
+        assert_eq!(
+            texts(&all[0].words()),
+            ["/bin/sh", "-c", "vllm serve meta/x \\\n-tp 2"]
+        );
         assert_eq!(all[0].variables, [("VLLM_A".to_owned(), "1".to_owned())]);
     }
 }

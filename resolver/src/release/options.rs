@@ -329,7 +329,10 @@ fn may_be(name: &str, wanted: &str) -> bool {
     }
     let name = core(name, &["enable_", "disable_"]);
     let wanted = wanted.trim_start_matches('-');
-    let wanted = core(wanted, &["no-", "enable-", "disable-", "enable_", "disable_"]);
+    let wanted = core(
+        wanted,
+        &["no-", "enable-", "disable-", "enable_", "disable_"],
+    );
     // a part of one of those may be all there is
     wanted.len() < 9 || name.as_bytes().first() == wanted.as_bytes().first()
 }
@@ -418,7 +421,11 @@ mod tests {
             }
             let mut count = 0;
             options.each("", &mut |_, _| count += 1);
-            assert_eq!(count, dumped.len() - usize::from(has_help(&dumped)), "{release}");
+            assert_eq!(
+                count,
+                dumped.len() - usize::from(has_help(&dumped)),
+                "{release}"
+            );
         }
     }
 
@@ -443,10 +450,7 @@ mod tests {
             latest.find("--max-num"),
             Err(OptionError::Ambiguous(..))
         ));
-        assert!(matches!(
-            latest.find("-d"),
-            Err(OptionError::Ambiguous(..))
-        ));
+        assert!(matches!(latest.find("-d"), Err(OptionError::Ambiguous(..))));
         assert_eq!(latest.find("--gpu-util"), Err(OptionError::Unknown));
         let off = latest.find("--disable-prefix-caching").unwrap();
         assert_eq!(

@@ -17,8 +17,6 @@ pub struct Closing {
     pub usage: Option<Usage>,
     /// The flag and its value, if it is that; `null` takes the flag away.
     pub flag: Option<(String, Value)>,
-    /// It rests on an estimate, of which nothing is claimed.
-    pub is_estimated: bool,
 }
 
 impl Closing {
@@ -26,7 +24,6 @@ impl Closing {
         release: None,
         usage: None,
         flag: None,
-        is_estimated: false,
     };
 
     /// In a few words.
@@ -43,7 +40,9 @@ impl Closing {
             .to_owned();
         }
         match &self.flag {
-            Some((name, Value::Null)) => [name, " not passed, or without an effect on the cache"].concat(),
+            Some((name, Value::Null)) => {
+                [name, " not passed, or without an effect on the cache"].concat()
+            }
             Some((name, Value::String(text))) => [name, "=", text].concat(),
             Some((name, Value::Float(number))) => [name, "=", &python_float(*number)].concat(),
             Some((name, value)) => [name, "=", &crate::argv::json(value)].concat(),
@@ -114,20 +113,30 @@ fn list(request: &Request, evidence: &Evidence) -> Vec<Closing> {
         all.push(set(name, Value::Null));
     }
     for tokens in 1..=4 {
-        let drafter = [("method", Value::String("mtp".to_owned())), ("num_speculative_tokens", Value::Integer(tokens))];
+        let drafter = [
+            ("method", Value::String("mtp".to_owned())),
+            ("num_speculative_tokens", Value::Integer(tokens)),
+        ];
         let drafter = drafter.map(|(key, value)| (key.to_owned(), value));
         all.push(set(SPECULATIVE_CONFIG, Value::Object(drafter.to_vec())));
     }
     if request.args.speculative_config.is_some() || !request.args.spec_flags.is_empty() {
         all.push(set(SPECULATIVE_CONFIG, Value::Null));
     }
-    let near = Release::ALL.into_iter().rev().filter(|release| *release != request.release);
+    let near = Release::ALL
+        .into_iter()
+        .rev()
+        .filter(|release| *release != request.release);
     all.extend(near.map(|release| Closing {
         release: Some(release),
         ..Closing::NONE
     }));
     for (flag, values) in NUMBERS {
-        all.extend(values.iter().map(|value| set(flag.name(), Value::Integer((*value).into()))));
+        all.extend(
+            values
+                .iter()
+                .map(|value| set(flag.name(), Value::Integer((*value).into()))),
+        );
     }
     if let Some(length) = evidence.max_model_len {
         all.push(set(Flag::MaxModelLen.name(), Value::Integer(length.into())));
@@ -136,7 +145,12 @@ fn list(request: &Request, evidence: &Evidence) -> Vec<Closing> {
         all.extend([true, false].map(|on| set(flag.name(), Value::Bool(on))));
     }
     let dtypes = request.release.profile().cache_dtypes.iter();
-    all.extend(dtypes.map(|dtype| set(Flag::KvCacheDtype.name(), Value::String(dtype.as_str().to_owned()))));
+    all.extend(dtypes.map(|dtype| {
+        set(
+            Flag::KvCacheDtype.name(),
+            Value::String(dtype.as_str().to_owned()),
+        )
+    }));
     all.push(Closing {
         usage: Some(match request.usage {
             Usage::Server => Usage::Llm,
@@ -150,53 +164,44 @@ fn list(request: &Request, evidence: &Evidence) -> Vec<Closing> {
 /// Each that makes every figure equal.
 pub(super) fn find(request: &Request, evidence: &Evidence) -> Vec<Closing> {
     // a word of tokens alone can be met by a pool of any question's
-    let says_much = evidence.pool.available.is_some() || evidence.needed.is_some() || evidence.error.is_some();
+    let says_much =
+        evidence.pool.available.is_some() || evidence.needed.is_some() || evidence.error.is_some();
     if !says_much && evidence.max_model_len.is_none() && evidence.batched_tokens.is_none() {
         return Vec::new();
     }
-    let mut found: Vec<Closing> = list(request, evidence)
+    list(request, evidence)
         .into_iter()
         .filter(|closing| {
             let changed = closing.apply(request);
             // what is the same question closes nothing
-            let figures = if changed == *request { Vec::new() } else { evidence.compare(&changed) };
+            let figures = if changed == *request {
+                Vec::new()
+            } else {
+                evidence.compare(&changed)
+            };
             !figures.is_empty() && figures.iter().all(|figure| figure.agrees)
         })
-        .collect();
-    if found.is_empty()
-        && let Some(share) = utilization(request, evidence)
-    {
-        found.push(share);
-    }
-    found
+        .collect()
 }
 
-/// The share of the GPU that would leave what was available, where the one that was asked does not.
-pub(super) fn utilization(request: &Request, evidence: &Evidence) -> Option<Closing> {
+/// The share of the GPU, in hundredths, that would leave what was available by the likeliest estimate, where the
+/// one that was asked leaves another pool even at the ends of its estimate.
+pub(super) fn utilization(request: &Request, evidence: &Evidence) -> Option<u32> {
     let available = evidence.pool.available?;
-    let base = resolve_quietly(&without_pool(request)).ok()?;
-    let leaves = |hundredths: u32| -> Option<(Interval, i64)> {
-        let mut changed = without_pool(request);
-        changed.args.gpu_memory_utilization = Some(f64::from(hundredths) / 100.0);
-        let mut base = base.clone();
-        base.gpu_memory_utilization = f64::from(hundredths) / 100.0;
-        let pool = budget(&changed, &base).ok()?.pool;
-        Some((pool, (pool.likely - available.likely).abs()))
-    };
-    let asked = budget(&without_pool(request), &base).ok()?.pool;
-    if asked.low <= available.high && available.low <= asked.high {
+    let open = without_pool(request);
+    let mut base = resolve_quietly(&open).ok()?;
+    let covers = |pool: Interval| pool.low <= available.high && available.low <= pool.high;
+    if covers(budget(&open, &base).ok()?.pool) {
         return None;
     }
-    let best = (30..=99)
-        .filter_map(|hundredths| leaves(hundredths).map(|(pool, gap)| (gap, hundredths, pool)))
-        .min_by_key(|(gap, ..)| *gap)?;
-    let (_, hundredths, pool) = best;
-    (pool.low <= available.high && available.low <= pool.high).then(|| Closing {
-        flag: Some((
-            Flag::GpuMemoryUtilization.name().to_owned(),
-            Value::Float(f64::from(hundredths) / 100.0),
-        )),
-        is_estimated: true,
-        ..Closing::NONE
-    })
+    let mut best = None;
+    for hundredths in 30..=99 {
+        base.gpu_memory_utilization = f64::from(hundredths) / 100.0;
+        let pool = budget(&open, &base).ok()?.pool;
+        let gap = (pool.likely - available.likely).abs();
+        if covers(pool) && best.is_none_or(|(least, _)| gap < least) {
+            best = Some((gap, hundredths));
+        }
+    }
+    best.map(|(_, hundredths)| hundredths)
 }
