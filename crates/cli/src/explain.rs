@@ -245,6 +245,14 @@ impl<'a> Report<'a> {
                 error.line,
             );
             wrap_hanging(out, error.value.text, "    ", "    ");
+            for other in &log.or_errors {
+                wrap_hanging(
+                    out,
+                    &format!("or {}: {}", other.error_type, other.text),
+                    "    ",
+                    "    ",
+                );
+            }
         }
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn parse(words: &[Word], options: Options) -> Parsed {
         options,
         out: Parsed::default(),
     };
-    let words = parser.normal(words);
+    let words = Parser::normal(words);
     let words = parser.join_dotted(words);
     let mut at = 0;
     while at < words.len() {
@@ -47,7 +47,7 @@ struct Parser {
 
 impl Parser {
     /// Dashes for underscores in names, and `-O3` as the long option.
-    fn normal(&mut self, words: &[Word]) -> Vec<Word> {
+    fn normal(words: &[Word]) -> Vec<Word> {
         let mut normal = Vec::with_capacity(words.len());
         for (at, word) in words.iter().enumerate() {
             let text = &word.text;
@@ -85,15 +85,13 @@ impl Parser {
                 joined.push(word);
                 continue;
             };
-            let (value, is_open) = match value {
-                Some(value) => (value.to_owned(), word.is_open),
-                None => match words.next() {
-                    Some(next) => (next.text, next.is_open),
-                    None => {
-                        self.out.problems.push(Problem::NoValue(word.text));
-                        continue;
-                    }
-                },
+            let (value, is_open) = if let Some(value) = value {
+                (value.to_owned(), word.is_open)
+            } else if let Some(next) = words.next() {
+                (next.text, next.is_open)
+            } else {
+                self.out.problems.push(Problem::NoValue(word.text));
+                continue;
             };
             if is_open {
                 self.out.problems.push(Problem::Open {

@@ -77,6 +77,8 @@ fn without_prefix(line: &str) -> (&str, Option<&'static str>) {
     (rest, None)
 }
 
+const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
+
 enum Prefix<'a> {
     /// What carries the line.
     Outer(&'a str),
@@ -87,8 +89,8 @@ enum Prefix<'a> {
 fn prefix(text: &str) -> Option<Prefix<'_>> {
     if let Some(level) = LEVELS.iter().find(|level| text.starts_with(**level)) {
         let rest = &text[level.len()..];
-        if rest.starts_with(':') {
-            return Some(Prefix::Level(level, &rest[1..]));
+        if let Some(message) = rest.strip_prefix(':') {
+            return Some(Prefix::Level(level, message));
         }
         // a date, a time and a place in brackets
         let mut words = rest.strip_prefix(' ')?.split_whitespace();
@@ -144,7 +146,6 @@ fn prefix(text: &str) -> Option<Prefix<'_>> {
         return Some(Prefix::Outer(after));
     }
     // Nov 30 04:30:14 host vllm[123]: …
-    const MONTHS: &str = "JanFebMarAprMayJunJulAugSepOctNovDec";
     if first.len() == 3 && MONTHS.contains(first) && text.as_bytes().get(9) == Some(&b':') {
         let end = text.find("]: ").filter(|end| *end < 160)?;
         return Some(Prefix::Outer(&text[end + 3..]));

@@ -6,11 +6,14 @@ use kv_resolver::{CacheDtype, Release, Stage};
 const TABLE: &str = include_str!("errors/table.txt");
 
 /// Letters in a row, without blanks, by which a text is noticed.
-const WINDOW: usize = 14;
-/// Letters that must be alike before a text is taken for an error: of a log, which has other lines with the same
-/// words, and of a piece that was pasted alone.
+const WINDOW: usize = 8;
+/// Letters in a row that count in a log, which has other lines with the same words.
+const RUN_OF_LOG: usize = 14;
+/// Letters that must be alike before a text is taken for an error: of any, and of a piece that was pasted alone, of
+/// which they must be a good part.
 const ENOUGH_OF_LOG: usize = 36;
-const ENOUGH_ALONE: usize = WINDOW;
+const ENOUGH_ALONE: usize = 10;
+const LEAST_PART: usize = 4;
 /// What is shorter is a piece.
 const PIECE_BYTES: usize = 600;
 /// Pieces of one error lie no further apart.
@@ -30,7 +33,7 @@ pub struct KnownError {
 impl KnownError {
     /// Every error, in no order.
     pub fn all() -> impl Iterator<Item = Self> {
-        let mut stage = Stage::Config;
+        let mut stage = Stage::Args;
         let mut error_type = "";
         TABLE.lines().filter_map(move |line| {
             let Some(heading) = line.strip_prefix("# ") else {
@@ -73,9 +76,11 @@ impl KnownError {
 }
 
 /// Where an error was found.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Found {
     pub error: KnownError,
+    /// Others of which the text has as much.
+    pub others: Vec<KnownError>,
     /// Where its first piece begins, in the text without blanks.
     pub at: usize,
 }
@@ -96,11 +101,12 @@ impl Pattern {
         for part in error.text.split('…') {
             match part {
                 "{dtypes}" => pattern.list(CacheDtype::ALL.iter().map(|dtype| dtype.as_str()), "'"),
+                "{bare}" => pattern.list(CacheDtype::ALL.iter().map(|dtype| dtype.as_str()), ""),
                 "{backends}" => {
                     let backends = Release::LATEST.profile().attention_backends;
                     pattern.list(backends.iter().map(|backend| backend.as_str()), "");
                 }
-                "{methods}" => pattern.list(METHODS.into_iter(), "'"),
+                "{methods}" => pattern.list(METHODS.lines(), "'"),
                 _ => pattern.part(part),
             }
         }
@@ -129,23 +135,45 @@ impl Pattern {
     }
 }
 
-/// Some of the methods that a drafter may have.
-const METHODS: [&str; 14] = [
-    "ngram",
-    "draft_model",
-    "suffix",
-    "custom_class",
-    "eagle",
-    "eagle3",
-    "extract_hidden_states",
-    "deepseek_mtp",
-    "mimo_mtp",
-    "glm4_moe_mtp",
-    "ernie_mtp",
-    "exaone_moe_mtp",
-    "qwen3_next_mtp",
-    "longcat_flash_mtp",
-];
+/// The methods that a drafter may have, in vLLM's order; releases leave out some.
+const METHODS: &str = "ngram\n\
+     draft_model\n\
+     suffix\n\
+     custom_class\n\
+     eagle\n\
+     eagle3\n\
+     extract_hidden_states\n\
+     deepseek_mtp\n\
+     dots3_note_mtp\n\
+     mimo_mtp\n\
+     mimo_v2_mtp\n\
+     glm4_moe_mtp\n\
+     glm4_moe_lite_mtp\n\
+     glm_ocr_mtp\n\
+     ernie_mtp\n\
+     nemotron_h_mtp\n\
+     exaone_moe_mtp\n\
+     exaone4_5_mtp\n\
+     qwen3_next_mtp\n\
+     qwen4_exp_mtp\n\
+     qwen3_5_mtp\n\
+     longcat_flash_mtp\n\
+     bailing_hybrid_v3_mtp\n\
+     minimax_m3_mtp\n\
+     bailing_hybrid_mtp\n\
+     mtp\n\
+     kimi_k3_mtp\n\
+     pangu_ultra_moe_mtp\n\
+     step3p5_mtp\n\
+     step5_mtp\n\
+     hy_v3_mtp\n\
+     hy_v4_mtp\n\
+     gemma4_mtp\n\
+     inkling_mtp\n\
+     glm5_next_mtp\n\
+     dflash\n\
+     ngram_gpu\n\
+     dspark";
 
 const BASE: u32 = 0x0100_0193;
 
@@ -171,6 +199,15 @@ struct Score {
 /// The error of which a text without blanks has most; of a log, more of it is asked for.
 pub(crate) fn find(text: &str, is_log: bool) -> Option<Found> {
     let text = text.as_bytes();
+    let is_piece = !is_log && text.len() < PIECE_BYTES;
+    let (run, enough) = if is_piece {
+        (
+            WINDOW,
+            ENOUGH_ALONE.max(text.len() / LEAST_PART).min(ENOUGH_OF_LOG),
+        )
+    } else {
+        (RUN_OF_LOG, ENOUGH_OF_LOG)
+    };
     let errors: Vec<KnownError> = KnownError::all().collect();
     let patterns: Vec<Pattern> = errors.iter().map(Pattern::new).collect();
     // each window by its hash; a sieve of bits spares most look-ups
@@ -209,19 +246,13 @@ pub(crate) fn find(text: &str, is_log: bool) -> Option<Found> {
             .iter()
             .take_while(|(hash, ..)| *hash == rolling)
         {
-            scores[*index].see(text, at, &patterns[*index], *place);
+            scores[*index].see(text, at, &patterns[*index], *place, run);
         }
     }
-    let is_piece = !is_log && text.len() < PIECE_BYTES;
-    let enough = if is_piece {
-        ENOUGH_ALONE
-    } else {
-        ENOUGH_OF_LOG
-    };
     let counts = |index: &usize| {
         let whole = patterns[*index].text.len();
         let best = scores[*index].best;
-        best >= enough || best >= WINDOW && best * 10 >= whole * 9
+        best >= enough || best >= run && best * 10 >= whole * 9
     };
     // of two that have as much, the one of which less is left
     let best = (0..errors.len()).filter(counts).max_by_key(|index| {
@@ -229,11 +260,52 @@ pub(crate) fn find(text: &str, is_log: bool) -> Option<Found> {
             scores[*index].best,
             usize::MAX - patterns[*index].text.len(),
         )
-    })?;
+    });
+    let Some(best) = best else {
+        let is_list = is_piece && names_classes(text);
+        let of_list = errors
+            .iter()
+            .find(|error| is_list && error.text.starts_with(ARCHITECTURES))?;
+        return Some(Found {
+            error: *of_list,
+            others: Vec::new(),
+            at: 0,
+        });
+    };
+    // a piece of few words may be of several
+    let least = if is_piece {
+        scores[best].best * 3 / 4
+    } else {
+        scores[best].best
+    };
+    let as_much = |index: &usize| *index != best && scores[*index].best >= least.max(run);
     Some(Found {
         error: errors[best],
+        others: (0..errors.len())
+            .filter(as_much)
+            .map(|index| errors[index])
+            .collect(),
         at: scores[best].best_at,
     })
+}
+
+const ARCHITECTURES: &str = "Model architectures";
+
+/// Whether it is a piece of the longest list that an error has: `','` between names of classes.
+fn names_classes(text: &[u8]) -> bool {
+    let Ok(text) = str::from_utf8(text) else {
+        return false;
+    };
+    let mut parts = text.trim_matches(['\'', ',']).split("','");
+    let first = parts.next().unwrap_or_default();
+    let is_name = |part: &str| {
+        part.bytes()
+            .all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+    };
+    let mut rest = parts.clone().peekable();
+    rest.peek().is_some()
+        && is_name(first)
+        && rest.all(|part| is_name(part) && part.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
 const fn sieve_bit(hash: u32) -> usize {
@@ -242,7 +314,7 @@ const fn sieve_bit(hash: u32) -> usize {
 
 impl Score {
     /// A window of the error is at this place of the text.
-    fn see(&mut self, text: &[u8], at: usize, pattern: &Pattern, place: usize) {
+    fn see(&mut self, text: &[u8], at: usize, pattern: &Pattern, place: usize, run: usize) {
         if at < self.end {
             return;
         }
@@ -251,7 +323,7 @@ impl Score {
         let alike = (0..most)
             .find(|step| text[at + step] != pattern.text[place + step])
             .unwrap_or(most);
-        if alike < WINDOW {
+        if alike < run {
             return;
         }
         let goes_on = self.now > 0 && place >= self.end_in_error && at - self.end < REACH;
@@ -300,7 +372,8 @@ mod tests {
         let mut count = 0;
         for error in KnownError::all() {
             assert!(
-                !error.text.is_empty() && error.error_type.ends_with("Error"),
+                !error.text.is_empty()
+                    && (error.error_type.ends_with("Error") || error.stage == Stage::Args),
                 "{error:?}"
             );
             count += 1;

@@ -332,7 +332,7 @@ fn dockerfile(words: &[Word]) -> Option<Vec<Word>> {
     }
     // the shell took the quotes off; what is left are brackets and commas
     let last = words.len() - 1;
-    let list = words[1..].iter().enumerate().map(|(at, word)| {
+    let items = words[1..].iter().enumerate().map(|(at, word)| {
         let text = if at == 0 { &word.text[1..] } else { &word.text };
         let text = if at + 1 == last {
             text.strip_suffix(']').unwrap_or(text)
@@ -341,5 +341,5 @@ fn dockerfile(words: &[Word]) -> Option<Vec<Word>> {
         };
         Word::new(text.strip_suffix(',').unwrap_or(text))
     });
-    Some(list.filter(|word| !word.text.is_empty()).collect())
+    Some(items.filter(|word| !word.text.is_empty()).collect())
 }

@@ -61,6 +61,8 @@ pub struct Log {
     pub estimated_length: Option<Fact<u64>>,
     /// The error that it stopped with.
     pub error: Option<Fact<KnownError>>,
+    /// Other errors that a piece may be of just as well.
+    pub or_errors: Vec<KnownError>,
     /// Start-ups in the text.
     pub starts: usize,
     /// Lines before the last start-up.
@@ -115,7 +117,14 @@ impl Log {
         log.see_args(lines_of_last, release);
         log.squeezed = Squeezed::new(lines_of_last.iter().copied());
         log.see_figures();
-        log.first_line = last.unwrap_or(0);
+        let says = |log: &Self| log.available_line > 0 || log.tokens_line > 0;
+        // lines that were put together in another order are of the one start there is
+        let is_all = log.starts < 2 && !says(&log);
+        if is_all {
+            log.squeezed = Squeezed::new(lines.iter().copied());
+            log.see_figures();
+        }
+        log.first_line = if is_all { 0 } else { last.unwrap_or(0) };
         log.is_logged = lines.iter().any(|line| line.is_logged);
         log.text = text;
         log
@@ -128,8 +137,17 @@ impl Log {
             .skip(self.first_line)
             .filter(|line| !line.is_quiet);
         let loud = Squeezed::new(loud);
-        self.error = errors::find(&loud.text, is_strict || self.is_logged)
+        let is_strict = is_strict || self.is_logged || self.has_pool_lines();
+        let found = errors::find(&loud.text, is_strict);
+        self.error = found
+            .as_ref()
             .map(|found| Fact::new(found.error, loud.line_at(found.at)));
+        self.or_errors = found.map(|found| found.others).unwrap_or_default();
+    }
+
+    /// Whether there are lines on the pool, whose words errors have as well.
+    fn has_pool_lines(&self) -> bool {
+        self.tokens_line > 0 || self.squeezed.text.contains(pool::AVAILABLE)
     }
 
     /// The version's release, if it is modelled.
@@ -349,7 +367,10 @@ impl Log {
         let text = self.squeezed.text.as_str();
         let line = |at: usize| self.squeezed.line_at(at);
         self.pool = pool::printed(text).unwrap_or_default();
-        self.available_line = text.rfind(pool::AVAILABLE).map_or(0, line);
+        self.available_line = text
+            .rfind(pool::AVAILABLE)
+            .max(text.rfind(pool::IN_BRACKETS))
+            .map_or(0, line);
         self.tokens_line = text.rfind(pool::SIZE).map_or(0, line);
         let last = |words: &str| {
             let at = text.rfind(words)?;

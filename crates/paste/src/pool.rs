@@ -7,7 +7,7 @@ use crate::clean::{Squeezed, lines, without_escapes};
 // without blanks, as the text is searched
 pub(crate) const AVAILABLE: &str = "AvailableKVcachememory:";
 /// In errors, and in what auto-fit says: the GiB follow the bracket.
-const IN_BRACKETS: &str = "vailableKVcachememory(";
+pub(crate) const IN_BRACKETS: &str = "vailableKVcachememory(";
 pub(crate) const SIZE: &str = "KVcachesize:";
 pub(crate) const CONCURRENCY: &str = "Maximumconcurrencyfor";
 

@@ -125,12 +125,11 @@ impl Json {
                     Some('n') => self.character('\n'),
                     Some('t') => self.character('\t'),
                     Some('r') => self.character('\r'),
-                    // rest of a line that goes on
-                    Some('\n') => {}
                     Some('x') => self.escaped(&mut rest, 2),
                     Some('u') => self.escaped(&mut rest, 4),
+                    // the rest of a line that goes on
+                    Some('\n') | None => {}
                     Some(c) => self.character(c),
-                    None => {}
                 }
             } else {
                 self.character(c);
@@ -320,7 +319,7 @@ pub(crate) fn entries(text: &str, separator: char, is_whole: bool) -> Vec<(&str,
         if separator == '=' {
             split = item.find('=');
         }
-        if !(is_last && !is_whole) {
+        if !is_last || is_whole {
             all.push(match split {
                 Some(at) => (item[..at].trim(), Some(item[at + 1..].trim())),
                 None => (item.trim(), None),

@@ -33,6 +33,9 @@ pub(crate) struct Shell<'a> {
 
 /// More variables than any script has.
 const MOST_VARIABLES: usize = 256;
+/// Longer names, with what is done to them, are none.
+const MOST_NAME: usize = 512;
+const MOST_PLACEHOLDER: usize = 64;
 const MOST_EXPANDED_BYTES: usize = 1 << 16;
 
 /// What ends a name.
@@ -115,9 +118,8 @@ impl<'a> Shell<'a> {
                     Some(c) => line.push(c),
                     None => line.push('\\'),
                 },
-                // around a command, in prose
-                '`' if !in_array => break,
-                '\n' if !in_array => break,
+                // in prose there are such quotes around a command
+                '`' | '\n' if !in_array => break,
                 _ if c.is_whitespace() => line.end(),
                 ')' if in_array => break,
                 ';' | '|' | '(' | ')' if !in_array => {
@@ -150,19 +152,14 @@ impl<'a> Shell<'a> {
     /// Whether the line goes on behind the mark that was read: nothing but blanks follows on it.
     fn continues(&mut self) -> bool {
         let after = self.rest.trim_start_matches([' ', '\t', '\r']);
-        match after.strip_prefix('\n') {
-            Some(rest) => {
-                self.rest = rest;
-                true
-            }
-            None => {
-                let ends = after.is_empty();
-                if ends {
-                    self.rest = after;
-                }
-                ends
-            }
+        if let Some(rest) = after.strip_prefix('\n') {
+            self.rest = rest;
+            return true;
         }
+        if after.is_empty() {
+            self.rest = after;
+        }
+        after.is_empty()
     }
 
     /// `NAME=(…)` and `NAME+=(…)`, behind whose bracket we are.
@@ -187,7 +184,13 @@ impl<'a> Shell<'a> {
 
     /// `<model>`, as documentation has it: no redirection.
     fn placeholder(&mut self, line: &mut Line) -> bool {
-        let end = self.rest.find(|c: char| c.is_whitespace() || c == '>');
+        // a longer one is none: and each is looked for from its beginning
+        let end = self
+            .rest
+            .char_indices()
+            .take(MOST_PLACEHOLDER)
+            .find(|(_, c)| c.is_whitespace() || matches!(c, '>' | '<'))
+            .map(|(end, _)| end);
         match end {
             Some(end)
                 if self.rest[end..].starts_with('>')
@@ -233,16 +236,23 @@ impl<'a> Shell<'a> {
 
     /// A variable or a command, behind whose dollar we are.
     fn dollar(&mut self, line: &mut Line, is_quoted: bool) {
-        if let Some(rest) = self.rest.strip_prefix('\'') {
-            if !is_quoted {
-                self.rest = rest;
-                self.single(line);
-                return;
-            }
+        if let Some(rest) = self.rest.strip_prefix('\'')
+            && !is_quoted
+        {
+            self.rest = rest;
+            self.single(line);
+            return;
         }
         let (name, whole) = if let Some(rest) = self.rest.strip_prefix('{') {
-            let end = rest.find('}').unwrap_or(rest.len());
-            (&rest[..end], (end + 2).min(self.rest.len()))
+            let end = rest
+                .char_indices()
+                .take(MOST_NAME)
+                .find(|(_, c)| matches!(c, '}' | '\n'));
+            match end {
+                Some((end, '}')) => (&rest[..end], end + 2),
+                // it is not closed
+                _ => ("", 0),
+            }
         } else if self.rest.starts_with('(') {
             let end = closing(self.rest);
             ("", end)
@@ -267,16 +277,13 @@ impl<'a> Shell<'a> {
             .variables
             .iter()
             .find(|(known, _)| known == &name[..end]);
-        match known.filter(|_| plain && end > 0) {
-            Some((_, words)) => {
-                let bytes = words.iter().map(|word| word.text.len() + 1).sum::<usize>();
-                if bytes <= self.budget {
-                    self.budget -= bytes;
-                    line.expand(words, is_quoted);
-                    return;
-                }
+        if let Some((_, words)) = known.filter(|_| plain && end > 0) {
+            let bytes = words.iter().map(|word| word.text.len() + 1).sum::<usize>();
+            if bytes <= self.budget {
+                self.budget -= bytes;
+                line.expand(words, is_quoted);
+                return;
             }
-            None => {}
         }
         line.push('$');
         line.text(spelled);

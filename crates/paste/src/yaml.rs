@@ -251,7 +251,7 @@ fn variables(lines: &[Line], at: &mut usize, indent: usize) -> Vec<(String, Stri
         match key(line) {
             Some((_, "name", value)) => name = Some(scalar(value).0),
             Some((_, "value", value)) => {
-                all.extend(name.take().map(|name| (name, scalar(value).0)))
+                all.extend(name.take().map(|name| (name, scalar(value).0)));
             }
             Some((_, key, value)) if name.is_none() && !is_item => {
                 all.push((key.to_owned(), scalar(value).0));

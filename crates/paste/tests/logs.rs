@@ -1,0 +1,99 @@
+//! Logs as people paste them, and what is read of each: `golden/logs.txt`, in the form of the commands beside it.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use kv_paste::{Log, Pasted, read};
+use kv_resolver::units::format_gib;
+use kv_resolver::{Release, Usage};
+
+const PATH: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/logs.txt");
+
+fn shown(pasted: &Pasted) -> String {
+    let mut out = String::new();
+    let log: &Log = &pasted.log;
+    let question = pasted.question();
+    if let Some(version) = &question.version {
+        let known = if question.release.is_some() {
+            ""
+        } else {
+            ", without rules"
+        };
+        let _ = writeln!(out, "vLLM {version}{known}");
+    }
+    if let Some(model) = &question.model {
+        let _ = writeln!(out, "model {model}");
+    }
+    if let Some(gpu) = log.gpu {
+        let _ = writeln!(out, "gpu {} in line {}", gpu.value.key, gpu.line);
+    }
+    if question.usage == Usage::Llm {
+        out.push_str("usage llm\n");
+    }
+    if log.starts > 1 {
+        let _ = writeln!(out, "{} starts", log.starts);
+    }
+    if log.passed_line > 0 {
+        let of = if log.is_effective {
+            "the engine"
+        } else {
+            "flags"
+        };
+        let _ = writeln!(out, "{of} in line {}", log.passed_line);
+    }
+    for flag in &log.passed {
+        let value = kv_cases::value_json(&flag.value);
+        let _ = writeln!(out, "  {}={value}  {}", flag.name, flag.standing.as_str());
+    }
+    if !pasted.commands.is_empty() {
+        let _ = writeln!(out, "{} command", pasted.commands.len());
+    }
+    if let Some(pool) = log.pool.available {
+        let gib = format_gib(i128::from(pool.likely));
+        let _ = writeln!(out, "{gib} GiB available in line {}", log.available_line);
+    }
+    if let Some(tokens) = log.pool.tokens {
+        let _ = writeln!(out, "{tokens} tokens in line {}", log.tokens_line);
+    }
+    let mut fact = |name: &str, fact: Option<kv_paste::Fact<u64>>| {
+        if let Some(fact) = fact {
+            let _ = writeln!(out, "{name} {} in line {}", fact.value, fact.line);
+        }
+    };
+    fact("max_model_len", log.max_model_len);
+    fact("hundredths of concurrency", log.concurrency);
+    fact("batched tokens", log.batched_tokens);
+    fact("estimated length", log.estimated_length);
+    if let Some(needed) = log.needed {
+        let gib = format_gib(i128::from(needed.value.likely));
+        let _ = writeln!(out, "{gib} GiB needed in line {}", needed.line);
+    }
+    if let Some(error) = log.error {
+        let text: String = error.value.text.chars().take(50).collect();
+        let (stage, class) = (error.value.stage.as_str(), error.value.error_type);
+        let _ = writeln!(out, "{stage} {class} in line {}: {text}", error.line);
+    }
+    out
+}
+
+#[test]
+fn what_is_read_of_each_log() {
+    let golden = fs::read_to_string(PATH).unwrap();
+    let (mut now, mut wrong, mut count) = (String::new(), Vec::new(), 0);
+    for case in golden.split("=== ").skip(1) {
+        let (name, rest) = case.split_once('\n').unwrap();
+        let (text, expected) = rest.rsplit_once("---\n").unwrap_or((rest, ""));
+        let found = shown(&read(text, Release::LATEST).unwrap());
+        if found != expected {
+            wrong.push(format!("{name}:\n{found}"));
+        }
+        let _ = write!(now, "=== {name}\n{text}---\n{found}");
+        count += 1;
+    }
+    if std::env::var_os("KV_PASTE_WRITE").is_some() {
+        fs::write(PATH, now).unwrap();
+        return;
+    }
+    assert!(count >= 40, "{count}");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
