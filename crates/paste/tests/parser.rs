@@ -60,16 +60,14 @@ fn vllms_parser_takes_them_so() {
                 }
                 "subparser" | "dispatch_function" | "model" => {}
                 _ => {
-                    let passed = command.passed.iter().find(|passed| passed.name == *name);
-                    let is_same = passed.is_some_and(|passed| {
+                    let found = command.passed.iter().find(|passed| passed.name == *name);
+                    let is_same = found.is_some_and(|passed| {
                         let is_read =
                             matches!(passed.standing, Standing::Modelled(_) | Standing::Drafting);
                         !is_read || same(&passed.value, value)
                     });
                     if !is_same {
-                        wrong.push(format!(
-                            "{release} {text}: {name}={value:?}, not {passed:?}"
-                        ));
+                        wrong.push(format!("{release} {text}: {name}={value:?}, not {found:?}"));
                     }
                 }
             }
