@@ -210,22 +210,7 @@ pub(crate) fn find(text: &str, is_log: bool) -> Option<Found> {
     };
     let errors: Vec<KnownError> = KnownError::all().collect();
     let patterns: Vec<Pattern> = errors.iter().map(Pattern::new).collect();
-    // each window by its hash; a sieve of bits spares most look-ups
-    let mut windows: Vec<(u32, usize, usize)> = Vec::new();
-    let mut sieve = vec![0_u64; 2048];
-    for (index, pattern) in patterns.iter().enumerate() {
-        let mut start = 0;
-        for end in &pattern.ends {
-            for place in start..(end + 1).saturating_sub(WINDOW).max(start) {
-                let hash = hash(&pattern.text[place..place + WINDOW]);
-                windows.push((hash, index, place));
-                let bit = sieve_bit(hash);
-                sieve[bit / 64] |= 1 << (bit % 64);
-            }
-            start = *end;
-        }
-    }
-    windows.sort_unstable();
+    let windows = Windows::new(&patterns);
     let mut scores = vec![Score::default(); errors.len()];
     let leading = (1..WINDOW).fold(1_u32, |power, _| power.wrapping_mul(BASE));
     let mut rolling = hash(text.get(..WINDOW)?);
@@ -237,16 +222,13 @@ pub(crate) fn find(text: &str, is_log: bool) -> Option<Found> {
                 .wrapping_mul(BASE)
                 .wrapping_add(u32::from(text[at + WINDOW - 1]));
         }
-        let bit = sieve_bit(rolling);
-        if sieve[bit / 64] & (1 << (bit % 64)) == 0 {
-            continue;
-        }
-        let from = windows.partition_point(|(hash, ..)| *hash < rolling);
-        for (_, index, place) in windows[from..]
-            .iter()
-            .take_while(|(hash, ..)| *hash == rolling)
-        {
-            scores[*index].see(text, at, &patterns[*index], *place, run);
+        let mut next = windows.heads[Windows::head(rolling)];
+        // nearly all places of a text have none
+        while let Some(window) = windows.all.get(next as usize) {
+            if window.hash == rolling {
+                scores[window.error].see(text, at, &patterns[window.error], window.place, run);
+            }
+            next = window.next;
         }
     }
     let counts = |index: &usize| {
@@ -308,8 +290,55 @@ fn names_classes(text: &[u8]) -> bool {
         && rest.all(|part| is_name(part) && part.starts_with(|c: char| c.is_ascii_uppercase()))
 }
 
-const fn sieve_bit(hash: u32) -> usize {
-    (hash.wrapping_mul(0x9e37_79b1) >> 15) as usize
+/// Where every window of every error is, by its hash.
+struct Windows {
+    /// The first of those of a head; past the end where there is none.
+    heads: Vec<u32>,
+    all: Vec<Window>,
+}
+
+struct Window {
+    hash: u32,
+    error: usize,
+    place: usize,
+    /// The next of the same head.
+    next: u32,
+}
+
+impl Windows {
+    const HEAD_BITS: u32 = 16;
+
+    fn new(patterns: &[Pattern]) -> Self {
+        let mut windows = Self {
+            heads: vec![u32::MAX; 1 << Self::HEAD_BITS],
+            all: Vec::new(),
+        };
+        for (error, pattern) in patterns.iter().enumerate() {
+            let mut start = 0;
+            for end in &pattern.ends {
+                for place in start..(end + 1).saturating_sub(WINDOW).max(start) {
+                    windows.add(hash(&pattern.text[place..place + WINDOW]), error, place);
+                }
+                start = *end;
+            }
+        }
+        windows
+    }
+
+    fn add(&mut self, hash: u32, error: usize, place: usize) {
+        let head = &mut self.heads[Self::head(hash)];
+        let next = std::mem::replace(head, u32::try_from(self.all.len()).unwrap_or(u32::MAX));
+        self.all.push(Window {
+            hash,
+            error,
+            place,
+            next,
+        });
+    }
+
+    const fn head(hash: u32) -> usize {
+        (hash.wrapping_mul(0x9e37_79b1) >> (u32::BITS - Self::HEAD_BITS)) as usize
+    }
 }
 
 impl Score {

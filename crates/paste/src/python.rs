@@ -2,6 +2,7 @@
 //! read by the reader that is there anyway.
 
 use kv_resolver::Value;
+use kv_resolver::units::parse_float;
 
 /// Stands before what is no literal: a name, a call, an `<Enum.X: 3>`.
 const RAW: char = '\u{1}';
@@ -196,10 +197,7 @@ fn number(word: &str) -> Option<String> {
     if let Ok(whole) = plain.parse::<i128>() {
         return Some(whole.to_string());
     }
-    let float: f64 = plain.parse().ok()?;
-    if !float.is_finite() {
-        return None;
-    }
+    parse_float(&plain)?;
     // JSON wants digits around the point
     let plain = plain.replacen("-.", "-0.", 1);
     Some(match plain.strip_prefix('.') {

@@ -27,11 +27,11 @@ fn log_of(request: &Request, pool_gib: f64) -> String {
             ),
         ),
     };
-    let lines: String = lines
+    let lines: Vec<String> = lines
         .iter()
-        .map(|line| format!("{prefix}{}\n", line.text))
+        .map(|line| [prefix, &line.text, "\n"].concat())
         .collect();
-    lines + &error
+    lines.concat() + &error
 }
 
 const FLASH: &str = r#"{"model":"deepseek-ai/DeepSeek-V4-Flash","gpu":"h200","args":{"tensor_parallel_size":8,"kv_cache_dtype":"fp8","max_model_len":262144}}"#;
