@@ -156,6 +156,10 @@ struct Evidence {
     needed: Option<Interval>,
     estimated_length: Option<u64>,
     error: Option<KnownError>,
+    /// The log says itself which release it is of, …
+    has_release: bool,
+    /// … and who started it.
+    has_usage: bool,
 }
 
 impl Evidence {
@@ -168,6 +172,8 @@ impl Evidence {
             needed: log.needed.map(|fact| fact.value),
             estimated_length: log.estimated_length.map(|fact| fact.value),
             error: log.error.map(|fact| fact.value),
+            has_release: log.release().is_some(),
+            has_usage: log.usage.is_some(),
         }
     }
 

@@ -172,6 +172,12 @@ pub(super) fn find(request: &Request, evidence: &Evidence) -> Vec<Closing> {
     list(request, evidence)
         .into_iter()
         .filter(|closing| {
+            // what the log says itself is no assumption
+            if closing.release.is_some() && evidence.has_release
+                || closing.usage.is_some() && evidence.has_usage
+            {
+                return false;
+            }
             let changed = closing.apply(request);
             // what is the same question closes nothing
             let figures = if changed == *request {
