@@ -38,7 +38,7 @@
       frame.loading = 'lazy';
       frame.referrerPolicy = 'no-referrer';
       frame.allow = 'clipboard-write';
-      frame.style.cssText = 'display:block;width:100%;height:420px;border:0;color-scheme:normal';
+      frame.style.cssText = 'display:block;width:100%;height:420px;border:0';
       if (!this.shadowRoot) this.attachShadow({ mode: 'open' }).append(frame);
       if (!this.style.display) this.style.display = 'block';
       addEventListener('message', this.#heard);
@@ -78,6 +78,8 @@
     }
 
     #wear() {
+      // of the same scheme as the page in it, a frame is transparent
+      this.#frame.style.colorScheme = this.#theme;
       this.#frame.contentWindow?.postMessage({ type: 'kv-explorer:theme', theme: this.#theme }, page.origin);
     }
   }

@@ -33,6 +33,7 @@ mod name {
     pub const FREE: &str = "free_gib";
     pub const USAGE: &str = "usage";
     pub const LAYOUT: &str = "VLLM_KV_CACHE_LAYOUT";
+    pub const UNMODELLED: &str = "unmodelled";
     pub const ALLOW_LONG: &str = "VLLM_ALLOW_LONG_MAX_MODEL_LEN";
     pub const DTYPES: &str = "dtypes";
     pub const ROWS: &str = "rows";
@@ -176,6 +177,7 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), Option<String>> 
         }
         name::USAGE => input.usage = value.parse().map_err(|()| unknown())?,
         name::LAYOUT => clip(value).clone_into(&mut input.kv_cache_layout),
+        name::UNMODELLED => input.unmodelled = names(value),
         name::ALLOW_LONG => input.allow_long = value == "1" || value == "true",
         name::DTYPES => input.view.all_dtypes = value == ALL,
         name::ROWS => input.view.row_per_gpu = value == EACH,
@@ -318,6 +320,9 @@ fn written(input: &Input, is_pinned: bool) -> Written {
     if input.allow_long {
         put(name::ALLOW_LONG, "1");
     }
+    if !input.unmodelled.is_empty() {
+        put(name::UNMODELLED, &encode(&input.unmodelled.join(",")));
+    }
     write_view(&input.view, &mut put);
     for pair in &input.kept {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
@@ -366,6 +371,17 @@ fn encoded_config(text: &str) -> Option<String> {
         .filter(|text| text.len() <= MOST_QUERY_BYTES)
         .map(|text| encode(&minify(text)))
         .filter(|config| config.len() <= MOST_CONFIG_CHARS)
+}
+
+/// Names of flags and variables, as many as anybody passes.
+fn names(text: &str) -> Vec<String> {
+    const MOST: usize = 40;
+    let is_name = |name: &&str| {
+        let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_';
+        !name.is_empty() && name.len() <= 80 && name.bytes().all(is_plain)
+    };
+    let names = text.split(',').filter(is_name).take(MOST);
+    names.map(str::to_owned).collect()
 }
 
 /// Text from the address, short enough for the page.

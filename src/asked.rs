@@ -137,6 +137,8 @@ pub struct Asked {
     kv_cache_layout: Option<String>,
     allow_long: bool,
     usage: Usage,
+    /// Flags and variables without a rule.
+    unmodelled: Vec<String>,
 }
 
 /// `--speculative-config`.
@@ -240,6 +242,7 @@ impl Asked {
                     .map(str::to_owned),
                 allow_long: input.allow_long,
                 usage: input.usage,
+                unmodelled: input.unmodelled.clone(),
             }),
             _ => Err(wrong),
         }
@@ -260,6 +263,12 @@ impl Asked {
         args.speculative_config =
             drafter.and_then(|drafter| kv_cases::parse_config(&drafter.json).ok());
         let draft = drafter.and_then(|drafter| drafter.config.as_ref());
+        let (variables, flags): (Vec<_>, Vec<_>) = self
+            .unmodelled
+            .iter()
+            .cloned()
+            .partition(|name| name.starts_with("VLLM_"));
+        args.unmodelled = flags;
         Request {
             release: self.release,
             hf_config: self.config.value.clone(),
@@ -269,6 +278,7 @@ impl Asked {
             env: Environment {
                 kv_cache_layout: self.kv_cache_layout.clone(),
                 allow_long_max_model_len: self.allow_long,
+                unmodelled: variables,
                 ..Environment::default()
             },
             available_memory: match self.pool {

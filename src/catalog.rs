@@ -54,6 +54,11 @@ impl Catalog {
             .find(|known| known.eq_ignore_ascii_case(id))
     }
 
+    /// Every id.
+    pub fn ids(&self) -> Vec<&str> {
+        self.0.iter().map(|model| &*model.id).collect()
+    }
+
     /// A model's config.json.
     pub fn config(&self, id: &str) -> Option<ModelConfig> {
         let model = self.0.iter().find(|model| *model.id == *id)?;

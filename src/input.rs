@@ -91,6 +91,8 @@ pub struct Input {
     pub allow_long: bool,
     /// Who starts vLLM.
     pub usage: Usage,
+    /// Flags and variables that are passed and have no rule, by name: there is no answer with them.
+    pub unmodelled: Vec<String>,
     /// How the matrix is looked at.
     pub view: View,
     /// Parameters of the address that are none of this version's, as they are written.
@@ -117,6 +119,7 @@ impl Default for Input {
             kv_cache_layout: String::new(),
             allow_long: false,
             usage: Usage::default(),
+            unmodelled: Vec::new(),
             view: View::default(),
             kept: Vec::new(),
         }

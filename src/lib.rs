@@ -13,6 +13,7 @@ pub mod input;
 pub mod markup;
 pub mod page;
 pub mod pool;
+pub mod reading;
 pub mod record;
 pub mod report;
 pub mod scale;

@@ -14,6 +14,7 @@ use crate::catalog::{Catalog, Shelf};
 use crate::file;
 use crate::input::{Field, Input, ModelChoice};
 use crate::page::Page;
+use crate::reading::{self, Reading};
 use crate::record::Record;
 use crate::second;
 use crate::ui::Search;
@@ -45,6 +46,8 @@ pub struct State {
     pub problems: RwSignal<Vec<String>>,
     /// What is wrong with the file that was last opened or dropped; empty if nothing is.
     pub file_problem: RwSignal<String>,
+    /// What was pasted last.
+    pub reading: RwSignal<Option<Arc<Reading>>>,
     /// What is being searched for.
     pub search: RwSignal<Search>,
     /// Whether nothing is held over the page.
@@ -80,6 +83,7 @@ impl State {
             }),
             problems: RwSignal::new(problems),
             file_problem: RwSignal::new(String::new()),
+            reading: RwSignal::new(None),
             search: RwSignal::new(Search::default()),
             hides_drop: RwSignal::new(true),
         }
@@ -124,6 +128,46 @@ impl State {
     pub fn choose_model(self, model: ModelChoice) {
         self.file_problem.set(String::new());
         self.change(|input| input.choose_model(model));
+    }
+
+    /// Reads a command, a log or an error that was pasted, and fills in what it says.
+    pub fn read_pasted(self, text: &str) {
+        if text.trim().is_empty() {
+            return self.reading.set(None);
+        }
+        let release = self.input.with_untracked(|input| input.release);
+        let mut reading = Reading::new(text, release);
+        if reading.is_something() {
+            self.shelf.with_untracked(|shelf| {
+                let models = match shelf {
+                    Shelf::Here(catalog) => catalog.ids(),
+                    Shelf::Loading | Shelf::Missing(_) => Vec::new(),
+                };
+                self.change(|input| reading.fill(input, &models));
+            });
+        }
+        self.reading.set(Some(Arc::new(reading)));
+    }
+
+    /// Takes otherwise what would close the gap between a log and the answer, by its number.
+    pub fn close_gap(self, number: usize) {
+        let explanation = self.reading.with_untracked(|reading| {
+            self.page
+                .with_untracked(|page| reading.as_ref()?.explain(page.answer()?))
+        });
+        let closing = explanation.and_then(|it| it.closings.into_iter().nth(number));
+        if let Some(closing) = closing {
+            self.change(|input| reading::take(input, &closing));
+        }
+    }
+
+    /// Leaves out a flag or variable without a rule, or all of them where none is named.
+    pub fn leave_out(self, name: &str) {
+        self.change(|input| {
+            input
+                .unmodelled
+                .retain(|known| !name.is_empty() && known != name);
+        });
     }
 
     /// Reads an opened or dropped config.json, as if it had been pasted: the model's, or the drafter's.

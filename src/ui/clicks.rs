@@ -10,6 +10,7 @@ use wasm_bindgen::JsCast;
 use web_sys::{Element, HtmlElement, MouseEvent};
 
 use super::export::{EXPORT, export};
+use super::paste::{CLOSING, LEAVE_OUT};
 use super::suggestions::CHANGE;
 use super::{kinds, model_search, releases};
 use crate::state::State;
@@ -56,6 +57,12 @@ pub fn on_click(state: State, event: &MouseEvent) {
         if let Some(toggle) = Toggle::of_index(&index) {
             state.change(|input| input.view.flip(toggle));
         }
+    } else if let Some((_, number)) = above(&target, CLOSING) {
+        if let Ok(number) = number.parse() {
+            state.close_gap(number);
+        }
+    } else if let Some((_, name)) = above(&target, LEAVE_OUT) {
+        state.leave_out(&name);
     } else if let Some((button, index)) = above(&target, EXPORT) {
         export(state, &button, &index);
     } else if let Some((_, version)) = above(&target, RELEASE) {

@@ -9,6 +9,7 @@ use super::drafting::Drafting;
 use super::field::{Choices, SelectField, TextField};
 use super::model_field::ModelField;
 use super::more_flags::MoreFlags;
+use super::paste::Paste;
 use crate::input::Field;
 use crate::page::Page;
 use crate::state::state;
@@ -28,6 +29,7 @@ pub fn Controls() -> impl IntoView {
     view! {
         <section class="controls" aria-labelledby="controls-title">
             <h2 id="controls-title">"What you have"</h2>
+            <Paste />
             <ModelField />
             <SelectField
                 id="field-gpu".to_owned()

@@ -3,9 +3,11 @@
 
 use leptos::prelude::*;
 use wasm_bindgen::JsCast;
-use web_sys::{DragEvent, Element, Event, HtmlInputElement, HtmlSelectElement};
+use web_sys::{
+    DragEvent, Element, Event, HtmlInputElement, HtmlSelectElement, HtmlTextAreaElement,
+};
 
-use super::{drop, kinds, model_field, model_search, tools};
+use super::{drop, kinds, model_field, model_search, paste, tools};
 use crate::state::State;
 
 const KINDS: [&str; 11] = [
@@ -39,6 +41,12 @@ fn on_event(state: State, event: &Event) {
     };
     let target: Element = target;
     model_search::on_event(state, event, &target);
+    if event.type_() == "input"
+        && target.id() == paste::PASTE_ID
+        && let Some(field) = target.dyn_ref::<HtmlTextAreaElement>()
+    {
+        state.read_pasted(&field.value());
+    }
     kinds::on_event(state, event, &target);
     if event.type_() != "change" {
         return;

@@ -5,6 +5,7 @@ use leptos::prelude::*;
 
 use super::figures::is_estimated;
 use super::memory::size;
+use super::unmodelled;
 use crate::answer::{Answer, Memory};
 use crate::catalog::Shelf;
 use crate::input::Input;
@@ -38,6 +39,7 @@ fn said(page: &Page, input: &Input, state: State) -> String {
     let is_dragged = state.rested.with_untracked(|rested| rested != input);
     let quick = if is_dragged { page.quick(input) } else { None };
     let mut html = sentence(quick.as_ref().unwrap_or(answer));
+    unmodelled(&mut html, &input.unmodelled);
     if page.is_stale && quick.is_none() {
         html.add(
             "<p class=\"stale-notice\">A field cannot be read: this is still the answer to what you had before.</p>",

@@ -11,6 +11,7 @@ use kv_paste::{
     Command as Start, Explanation, Log, Match, Passed, Pasted, Problem, Question, explain,
     named_model, serve_command, shortened,
 };
+use kv_resolver::catalog::MODELS;
 use kv_resolver::units::thousands;
 use kv_resolver::{Outcome, Release, Request};
 
@@ -118,14 +119,16 @@ impl<'a> Report<'a> {
         let named = self.question.model.as_deref();
         let model = match (given, named) {
             (Some(given), _) => given.clone(),
-            (None, Some(named)) => match named_model(named) {
-                Some(found) => found.model.id.to_owned(),
-                None => {
-                    return Err(Missing::Told(format!(
-                        "the catalog has no config.json of {named:?}; --model ID|PATH names one"
-                    )));
+            (None, Some(named)) => {
+                match named_model(named, &MODELS.each_ref().map(|model| model.id)) {
+                    Some(found) => found.id.to_owned(),
+                    None => {
+                        return Err(Missing::Told(format!(
+                            "the catalog has no config.json of {named:?}; --model ID|PATH names one"
+                        )));
+                    }
                 }
-            },
+            }
             (None, None) => {
                 return Err(Missing::Told(
                     "the text names no model; --model ID|PATH does".to_owned(),

@@ -1,6 +1,6 @@
 //! The question that a text asks, as far as it says it.
 
-use kv_resolver::catalog::{CatalogGpu, CatalogModel, MODELS, find_model};
+use kv_resolver::catalog::CatalogGpu;
 use kv_resolver::{EngineArgs, Environment, Gpu, Release, Request, Usage, Value};
 
 use crate::command::{Command, engine_args};
@@ -93,37 +93,38 @@ impl Question {
     }
 }
 
-/// A model of the catalog, and how it was told.
+/// A known model, and how it was told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NamedModel {
-    /// Which.
-    pub model: &'static CatalogModel,
-    /// Its repository is not named: a folder is called so.
+pub struct NamedModel<'a> {
+    /// Its repository.
+    pub id: &'a str,
+    /// That is not named: a folder is called so.
     pub is_by_folder: bool,
 }
 
-/// The catalog's model of a repository, or of a folder that is called like one: `/models/Qwen3-8B`, or Hugging
-/// Face's own `models--Qwen--Qwen3-8B/snapshots/…`.
+/// Of the models of these repositories, the one of a repository, or of a folder that is called like one:
+/// `/models/Qwen3-8B`, or Hugging Face's own `models--Qwen--Qwen3-8B/snapshots/…`.
 #[must_use]
-pub fn named_model(name: &str) -> Option<NamedModel> {
-    let exact = |name: &str| find_model(name);
-    if let Some(model) = exact(name) {
+pub fn named_model<'a>(name: &str, ids: &[&'a str]) -> Option<NamedModel<'a>> {
+    let exact = |name: &str| ids.iter().find(|id| id.eq_ignore_ascii_case(name)).copied();
+    if let Some(id) = exact(name) {
         return Some(NamedModel {
-            model,
+            id,
             is_by_folder: false,
         });
     }
-    let by_folder = name.split(['/', '\\']).rev().find_map(|folder| {
+    let id = name.split(['/', '\\']).rev().find_map(|folder| {
         if let Some(cached) = folder.strip_prefix("models--") {
             return exact(&cached.replacen("--", "/", 1));
         }
-        MODELS.iter().find(|model| {
-            let short = model.id.rsplit('/').next().unwrap_or_default();
+        let mut ids = ids.iter().copied();
+        ids.find(|id| {
+            let short = id.rsplit('/').next().unwrap_or_default();
             short.eq_ignore_ascii_case(folder)
         })
     })?;
     Some(NamedModel {
-        model: by_folder,
+        id,
         is_by_folder: true,
     })
 }

@@ -1,7 +1,7 @@
 //! Logs of starts that the resolver predicts, held against questions that are theirs and that are not.
 
 use kv_paste::{Closing, FigureKind, Match, explain, read};
-use kv_resolver::catalog::{find_gpu, find_model};
+use kv_resolver::catalog::{MODELS, find_gpu, find_model};
 use kv_resolver::memory::without_pool;
 use kv_resolver::{Release, Request, Value, resolve};
 
@@ -208,13 +208,12 @@ fn a_question_is_recovered_from_a_log() {
                 (APIServer pid=1) INFO 11-30 10:00:01 [startup.py:96] non-default args: {'model_tag': '/models/DeepSeek-V4-Flash', 'model': '/models/DeepSeek-V4-Flash', 'max_model_len': 262144, 'tensor_parallel_size': 8, 'kv_cache_dtype': 'fp8'}\n\
                 GPU 0: NVIDIA H200 (UUID: GPU-0)\n";
     let question = read(text, Release::LATEST).unwrap().question();
-    let model = kv_paste::named_model(question.model.as_deref().unwrap()).unwrap();
+    let ids = MODELS.each_ref().map(|model| model.id);
+    let model = kv_paste::named_model(question.model.as_deref().unwrap(), &ids).unwrap();
     assert!(model.is_by_folder);
-    assert_eq!(
-        Some(model.model),
-        find_model("deepseek-ai/DeepSeek-V4-Flash")
-    );
-    let config = kv_cases::parse_config(model.model.config_json).unwrap();
+    assert_eq!(model.id, "deepseek-ai/DeepSeek-V4-Flash");
+    let config = find_model(model.id).unwrap().config_json;
+    let config = kv_cases::parse_config(config).unwrap();
     let elsewhere = find_gpu("b200").unwrap().gpu();
     let recovered = question.request(Release::LATEST, elsewhere, config, None);
     let mut expected = request(FLASH);

@@ -10,6 +10,7 @@ use crate::workspace::{Fallible, Workspace, run};
 /// What goes second: rooms (module paths) of which the page runs nothing until it answers. A call into one of them from
 /// the first half still works before the second is here; it waits. `cargo xtask test weight` tells what the halves weigh.
 const SECOND: &[&str] = &[
+    "kv_paste",
     "kv_resolver",
     "kv_explorer::address::pinned",
     "kv_explorer::address::written",
@@ -23,11 +24,13 @@ const SECOND: &[&str] = &[
     "kv_explorer::pool",
     "kv_explorer::record",
     "kv_explorer::ui::changes::one",
+    "kv_explorer::reading",
     "kv_explorer::ui::chart",
     "kv_explorer::ui::clicks::on_click",
     "kv_explorer::ui::detail::from_the_gpu",
     "kv_explorer::ui::detail::resolved",
     "kv_explorer::ui::log",
+    "kv_explorer::ui::paste::told",
     "kv_explorer::ui::taken_apart",
 ];
 
