@@ -11,6 +11,7 @@
 mod choose;
 mod data;
 mod module;
+mod order;
 mod write;
 
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ use wasmparser::Operator;
 use crate::choose::Choice;
 use crate::data::{self, Segment};
 use crate::module::{Module, TARGET_FEATURES, count};
-use crate::{Error, FIRST, LOAD};
+use crate::{Error, FIRST, LOAD, order};
 
 /// What an entry is called by: its place in the table.
 struct Slots {
@@ -176,7 +176,8 @@ pub fn first(module: &Module, choice: &Choice, moved: &[Range<u32>]) -> Result<V
     let shared = Shared::new(module, choice);
     let mut same = wasm_encoder::reencode::RoundtripReencoder;
     let imported = count(module.imports.len());
-    let functions = places_in_first(module, choice);
+    let staying = half(module, choice, false);
+    let functions = places_in_first(module, choice, &staying);
     let mut places = Places {
         functions,
         globals: (0..count(module.global_types.len())).collect(),
@@ -198,17 +199,10 @@ pub fn first(module: &Module, choice: &Choice, moved: &[Range<u32>]) -> Result<V
     );
     encoded.section(&imports);
 
-    let staying = || {
-        module
-            .functions
-            .iter()
-            .zip(&choice.is_second)
-            .filter(|(_, is_second)| !**is_second)
-    };
     let mut kinds = FunctionSection::new();
-    staying().for_each(|(function, _)| {
-        kinds.function(function.kind);
-    });
+    for own in &staying {
+        kinds.function(module.functions[*own].kind);
+    }
     choice.entries.iter().for_each(|entry| {
         kinds.function(module.kind(*entry));
     });
@@ -243,8 +237,8 @@ pub fn first(module: &Module, choice: &Choice, moved: &[Range<u32>]) -> Result<V
     }
 
     let mut code = CodeSection::new();
-    for (function, _) in staying() {
-        code.function(&places.body(module, function)?);
+    for own in &staying {
+        code.function(&places.body(module, &module.functions[*own])?);
     }
     for (entry, slot) in choice.entries.iter().zip(&slots.of) {
         code.function(&stub(module, *entry, *slot, imported));
@@ -255,16 +249,32 @@ pub fn first(module: &Module, choice: &Choice, moved: &[Range<u32>]) -> Result<V
     Ok(encoded.finish())
 }
 
+/// The functions of a half, in the order in which they stand.
+fn half(module: &Module, choice: &Choice, is_second: bool) -> Vec<usize> {
+    let own = 0..module.functions.len();
+    let own: Vec<usize> = own
+        .filter(|own| choice.is_second[*own] == is_second)
+        .collect();
+    let bodies: Vec<&[u8]> = own
+        .iter()
+        .map(|own| module.functions[*own].body.as_bytes())
+        .collect();
+    order::by_likeness(&bodies)
+        .into_iter()
+        .map(|place| own[place])
+        .collect()
+}
+
 /// Where each function is in the first half: behind the imports is one more, the load; then come the functions that stay,
 /// then the stubs.
-fn places_in_first(module: &Module, choice: &Choice) -> Vec<u32> {
+fn places_in_first(module: &Module, choice: &Choice, staying: &[usize]) -> Vec<u32> {
     let imported = count(module.imports.len());
     let mut functions: Vec<u32> = (0..imported).collect();
-    let mut next = imported + 1;
-    for is_second in &choice.is_second {
-        functions.push(if *is_second { u32::MAX } else { next });
-        next += u32::from(!is_second);
+    functions.resize(imported as usize + module.functions.len(), u32::MAX);
+    for (own, place) in staying.iter().zip(imported + 1..) {
+        functions[imported as usize + own] = place;
     }
+    let next = imported + 1 + count(staying.len());
     for (entry, stub) in choice.entries.iter().zip(next..) {
         functions[*entry as usize] = stub;
     }
@@ -411,16 +421,10 @@ pub fn second(module: &Module, choice: &Choice, moved: &[Range<u32>]) -> Result<
     encoded.section(&imports);
 
     let first_own = count(module.imported_functions.len());
-    let moving = || {
-        module
-            .functions
-            .iter()
-            .enumerate()
-            .filter(|(own, _)| choice.is_second[*own])
-    };
+    let moving = half(module, choice, true);
     let mut kinds = FunctionSection::new();
-    for ((own, function), place) in moving().zip(count(shared.functions.len())..) {
-        kinds.function(function.kind);
+    for (own, place) in moving.iter().zip(count(shared.functions.len())..) {
+        kinds.function(module.functions[*own].kind);
         functions[own + first_own as usize] = place;
     }
     encoded.section(&kinds);
@@ -458,8 +462,8 @@ pub fn second(module: &Module, choice: &Choice, moved: &[Range<u32>]) -> Result<
         count: count(runs.len()),
     });
     let mut code = CodeSection::new();
-    for (_, function) in moving() {
-        code.function(&places.body(module, function)?);
+    for own in &moving {
+        code.function(&places.body(module, &module.functions[*own])?);
     }
     encoded.section(&code);
     let mut data = DataSection::new();

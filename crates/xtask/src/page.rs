@@ -145,8 +145,9 @@ fn light(trunk: &mut Command) -> &mut Command {
         .env("CARGO_UNSTABLE_BUILD_STD_FEATURES", "optimize_for_size")
         .env(
             "CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_RUSTFLAGS",
-            // relocations tell which constants belong to which half
-            "-Zunstable-options -Cpanic=immediate-abort -Zlocation-detail=none -Clink-arg=--emit-relocs",
+            // relocations tell which constants belong to which half, by addresses in the code: a stack of 1 MiB would put
+            // the first of them at a number that is frequent
+            "-Zunstable-options -Cpanic=immediate-abort -Zlocation-detail=none -Clink-arg=--emit-relocs -Clink-arg=-zstack-size=1105920",
         )
 }
 
