@@ -1,0 +1,515 @@
+"""Pages written by vLLM's own kernels, on a CPU: crates/native/tests/golden/.
+
+    LD_LIBRARY_PATH=$V/stub $V/venv/bin/python tests/oracle/golden_pages.py [--check] [--csrc DIR]
+
+Triton's interpreter runs vLLM's insert kernels. Its conversions of floats cut off or round half up, where a GPU rounds
+half to even and saturates (PTX `cvt.rn.satfinite`), so torch's take their place here; everything else is as it is.
+`--csrc DIR`, the folder `csrc` of vLLM's source distribution, adds the pages of its C++ kernels for CPUs (they want
+AVX-512; a minute to compile). `--check` compares with what is checked in and writes nothing.
+
+Kernels that normalise and rotate before they store are given numbers with which that is exact in any order of
+summation: equal scores, whole numbers whose mean square is a power of four. So the row that reaches the cache is known
+without any kernel, and is kept as the input. Pages begin as 0xA5, so that bytes which are not written show.
+"""
+
+import argparse
+import json
+import os
+import pathlib
+import sys
+
+os.environ["TRITON_INTERPRET"] = "1"
+os.environ["CUDA_VISIBLE_DEVICES"] = ""  # vLLM keeps Triton though no driver is active
+os.environ.setdefault("VLLM_LOGGING_LEVEL", "ERROR")
+
+import numpy as np
+import torch
+import triton.runtime.interpreter as interpreter
+import vllm.models.deepseek_v32.common.kernels as v32
+from vllm.triton_utils import tl, triton
+
+GOLDEN = pathlib.Path(__file__).parents[2] / "crates/native/tests/golden"
+UNTOUCHED = 0xA5
+V4_OPS = "vllm/models/deepseek_v4/common/ops"
+V32_KERNELS = "vllm/models/deepseek_v32/common/kernels.py"
+
+
+# --- conversions as a GPU does them -------------------------------------------------------------
+
+ITS_OWN = interpreter._convert_float
+TORCH = {
+    tl.float8e4nv: (torch.float8_e4m3fn, np.uint8),
+    tl.bfloat16: (torch.bfloat16, np.uint16),
+    tl.float32: (torch.float32, np.uint32),
+}
+
+
+def convert(data, source, target, mode):
+    if source not in TORCH or target not in TORCH:
+        return ITS_OWN(data, source, target, mode)
+    bits = np.ascontiguousarray(data).view(TORCH[source][1])
+    values = torch.from_numpy(bits.copy()).view(TORCH[source][0])
+    if target == tl.float8e4nv:
+        values = values.to(torch.float32).clamp(-448.0, 448.0)
+    done = values.to(TORCH[target][0])
+    as_bits = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}[done.element_size()]
+    return done.view(as_bits).numpy().reshape(np.shape(data))
+
+
+interpreter._convert_float = convert
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def four_squares(total):
+    for a in range(int(total**0.5), -1, -1):
+        for b in range(int((total - a * a) ** 0.5), -1, -1):
+            rest = total - a * a - b * b
+            for c in range(int(rest**0.5), -1, -1):
+                d = round((rest - c * c) ** 0.5)
+                if d * d == rest - c * c:
+                    return [a, b, c, d]
+    raise ValueError(total)
+
+
+def whole_numbers(generator, length, mean_square):
+    """Whole numbers, few enough bits for exact sums, whose mean square is just this."""
+    while True:
+        spread = mean_square**0.5 * 0.97
+        numbers = (torch.randn(length - 4, generator=generator) * spread).round()
+        rest = int(length * mean_square - (numbers * numbers).sum().item())
+        if 0 <= rest < 64 * mean_square:
+            numbers = torch.cat([numbers, torch.tensor(four_squares(rest), dtype=torch.float32)])
+            # no -0, which a sum never is
+            return numbers[torch.randperm(length, generator=generator)] + 0.0
+
+
+def weights(generator, length, group):
+    """Factors that spread groups over many scales, one of them under the least."""
+    exponents = torch.randint(-9, 9, (length // group,), generator=generator).float()
+    exponents[1] = -40.0
+    spread = torch.exp2(exponents).repeat_interleave(group)
+    return spread * (0.5 + torch.rand(length, generator=generator))
+
+
+def plain_rows(generator, count, length, group):
+    """Rows of bfloat16 values over many scales: large and tiny groups, subnormal codes, zeros."""
+    rows = torch.randn(count, length, generator=generator)
+    exponents = torch.randint(-12, 14, (count, length // group), generator=generator).float()
+    rows *= torch.exp2(exponents).repeat_interleave(group, dim=1)
+    rows *= torch.exp2(-11.0 * torch.rand(count, length, generator=generator))
+    rows[0, :group] = 0.0
+    rows[0, group : 2 * group] = 1e-9
+    rows[1, 0] = 448.0
+    rows[1, 1:group] = torch.linspace(-448.0, 448.0, group - 1)
+    return rows.to(torch.bfloat16).to(torch.float32)
+
+
+def angles(generator, positions, width):
+    turn = torch.rand(positions, width // 2, generator=generator) * 6.2831855
+    return torch.cat([turn.cos(), turn.sin()], dim=1).contiguous()
+
+
+def rotate(row, table, position, rotated):
+    """Pairs of neighbours, in float32, each product rounded by itself."""
+    even, odd = row[-rotated::2].clone(), row[-rotated + 1 :: 2].clone()
+    half = rotated // 2
+    cos, sin = table[position, :half], table[position, half:]
+    row = row.clone()
+    row[-rotated::2] = even * cos - odd * sin
+    row[-rotated + 1 :: 2] = odd * cos + even * sin
+    return row
+
+
+def untouched(blocks, stride):
+    return torch.full((blocks, stride), UNTOUCHED, dtype=torch.uint8)
+
+
+# --- the pages -----------------------------------------------------------------------------------
+
+
+class Pages:
+    """What is to be written."""
+
+    def __init__(self):
+        self.files = {}
+        self.index = []
+
+    def add(self, name, layout, source, rows, slots, pages, block_states, **more):
+        rows = rows.contiguous().to(torch.float32)
+        self.files[f"{name}.rows"] = rows.numpy().tobytes()
+        self.files[f"{name}.pages"] = pages.contiguous().view(torch.uint8).numpy().tobytes()
+        self.index.append(
+            {
+                "name": name,
+                "layout": layout,
+                "source": source,
+                "row_elements": rows.shape[-1],
+                "slots": list(slots),
+                "states_per_block": block_states,
+                "page_bytes": pages.shape[1] * pages.element_size(),
+                **more,
+            }
+        )
+
+
+def v4_window(pages, generator):
+    from vllm.models.deepseek_v4.common.ops.cache_utils import quantize_and_insert_k_kernel
+
+    slots = [0, 1, 63, 64 + 17, 64 + 40]
+    rows = plain_rows(generator, len(slots), 512, 64)
+    cache = untouched(2, 37_440)
+    # given as float32, since the interpreter keeps bfloat16 as bits and cannot reckon with them
+    quantize_and_insert_k_kernel[(len(slots),)](
+        rows,
+        torch.tensor(slots),
+        cache,
+        len(slots),
+        input_dim=512,
+        fp8_dim=448,
+        bf16_dim=64,
+        scale_dim=8,
+        quant_block=64,
+        cache_block_size=64,
+        token_data_size=576,
+        block_stride=cache.stride(0),
+        fp8_max=448.0,
+        n_quant_blocks=8,
+    )
+    pages.add(
+        "v4_window",
+        "v4_packed",
+        f"{V4_OPS}/cache_utils.py quantize_and_insert_k_kernel",
+        rows,
+        slots,
+        cache,
+        64,
+    )
+    return rows, slots, cache
+
+
+def compressed(pages, generator, name, layout, ratio, width, block_states, page_bytes, counts, kernel, more):
+    """States of a compressor's kernel, of tokens that end a state."""
+    overlap = ratio == 4
+    reach = (2 if overlap else 1) * ratio
+    state_width = width * (2 if overlap else 1)
+    state_block = 4 if overlap else 8
+    ends = [reach * (1 + 2 * index) - 1 for index in range(len(counts))]
+    tokens = ends[-1] + 1
+    blocks = -(-tokens // state_block)
+    states = torch.zeros(blocks, state_block, 2 * state_width)
+    norm = weights(generator, width, min(64, width))
+    if width == 128:
+        # the whole key has one scale
+        norm = torch.exp2(-6.0 * torch.rand(width, generator=generator)) * 3.0
+    table = angles(generator, tokens + 1, 64)
+    rows = []
+    for end in ends:
+        mean = whole_numbers(generator, width, 1024)
+        away = torch.randint(-40, 40, (reach // 2, width), generator=generator).float()
+        parts = torch.cat([mean + away, mean - away])
+        for index in range(reach):
+            position = end - reach + 1 + index
+            head = width if overlap and index >= ratio else 0
+            row = states[position // state_block, position % state_block]
+            row[head : head + width] = parts[index]
+        # 1024 is 32 squared
+        rows.append(rotate((mean * 0.03125) * norm, table, end // ratio * ratio, 64))
+    cache = untouched(1 + max(counts) // block_states, page_bytes)
+    kernel[(len(ends),)](
+        states,
+        states.stride(0),
+        states.stride(1),
+        torch.zeros(len(ends), dtype=torch.int32),
+        torch.tensor(ends),
+        torch.tensor(ends),
+        torch.arange(blocks, dtype=torch.int32).unsqueeze(0),
+        blocks,
+        state_block,
+        norm,
+        0.0,
+        table,
+        table.stride(0),
+        cache,
+        torch.tensor(counts),
+        block_states,
+        HEAD_SIZE=width,
+        TRITON_BLOCK_SIZE=width,
+        STATE_WIDTH=state_width,
+        COMPRESS_RATIO=ratio,
+        OVERLAP=overlap,
+        ROPE_HEAD_DIM=64,
+        FP8_MAX=448.0,
+        KV_BLOCK_STRIDE=cache.stride(0),
+        **more,
+    )
+    pages.add(
+        name,
+        layout,
+        f"{V4_OPS}/fused_compress_quant_cache.py {kernel.fn.__name__}",
+        torch.stack(rows),
+        counts,
+        cache,
+        block_states,
+    )
+
+
+def v4_compressed(pages, generator):
+    import vllm.models.deepseek_v4.common.ops.fused_compress_quant_cache as module
+
+    main = module._fused_kv_compress_norm_rope_insert_sparse_attn
+    packed = dict(QUANT_BLOCK=64, TOKEN_STRIDE=576, SCALE_DIM=8, SANITIZE_CACHE_NANS=False)
+    compressed(pages, generator, "v4_c4", "v4_packed", 4, 512, 64, 37_440, [0, 37, 63, 64], main, packed)
+    compressed(pages, generator, "v4_c128", "v4_packed", 128, 512, 2, 1_728, [0, 1, 3], main, packed)
+    key = module._fused_kv_compress_norm_rope_insert_indexer_attn
+    for name, layout, repeats in (("v4_indexer", "indexer", False), ("v4_indexer_mx", "indexer_mx", True)):
+        more = dict(QUANT_BLOCK=128, TOKEN_STRIDE=128, SCALE_DIM=4, MX_SCALE=repeats)
+        compressed(pages, generator, name, layout, 4, 128, 64, 8_640, [2, 63, 70], key, more)
+
+
+def v4_states(pages, generator):
+    from vllm.models.deepseek_v4.common.ops.save_partial_states import SavePartialStatesKernel
+
+    slots = [0, 3, 6]
+    kv, score = (torch.randn(3, 1024, generator=generator) for _ in range(2))
+    ape = torch.randn(4, 1024, generator=generator)
+    positions = torch.tensor([4, 7, 10])
+    cache = untouched(2, 32_832)
+    states = cache.view(torch.float32)
+    SavePartialStatesKernel.kernel[(3,)](
+        kv,
+        kv.stride(0),
+        score,
+        score.stride(0),
+        ape,
+        ape.stride(0),
+        positions,
+        states,
+        states.stride(0),
+        2048,
+        torch.tensor(slots),
+        4,
+        HEAD_SIZE=1024,
+        TRITON_BLOCK_SIZE=1024,
+        STATE_WIDTH=1024,
+        COMPRESS_RATIO=4,
+    )
+    rows = torch.cat([kv, score + ape[positions % 4]], dim=1)
+    pages.add(
+        "v4_c4_state",
+        "compressor_state",
+        f"{V4_OPS}/save_partial_states.py SavePartialStatesKernel.kernel",
+        rows,
+        slots,
+        cache,
+        4,
+    )
+
+
+def v32_mla(pages, generator):
+    count = 4
+    table = angles(generator, 100, 64)
+    positions = torch.tensor([3, 17, 64, 99])
+    norm = weights(generator, 512, 128)
+    latent = torch.stack([whole_numbers(generator, 512, 1024) for _ in range(count)])
+    key = torch.randn(count, 64, generator=generator)
+    rows = torch.stack(
+        [
+            rotate(torch.cat([(latent[i] * 0.03125) * norm, key[i]]), table, int(positions[i]), 64)
+            for i in range(count)
+        ]
+    )
+    scale = torch.tensor([0.03])
+    for name, layout, block, cache, dtype in (
+        ("v32_mla", "fp8_ds_mla", 64, untouched(2, 64 * 656).view(2, 64, 656), "fp8_ds_mla"),
+        ("mla_bf16", "plain_bf16", 16, untouched(2, 16 * 1152).view(torch.bfloat16).view(2, 16, 576), "auto"),
+        ("mla_fp8", "plain_fp8", 64, untouched(2, 64 * 576).view(2, 64, 576), "fp8"),
+    ):
+        slots = [0, 5, block - 1, block + 9]
+        v32.fused_norm_rope(
+            positions,
+            torch.ones(count, 128),
+            torch.ones(128),
+            1e-6,
+            latent,
+            norm,
+            0.0,
+            key,
+            table,
+            None,
+            None,
+            None,
+            0.0,
+            None,
+            torch.zeros(count, 16, dtype=torch.int32),
+            slot_mapping=torch.tensor(slots),
+            mla_kv_cache=cache,
+            mla_kv_cache_dtype=dtype,
+            mla_k_scale=scale,
+            has_indexer=False,
+        )
+        more = {"scale": float(scale[0])} if dtype == "fp8" else {}
+        pages.add(
+            name,
+            layout,
+            f"{V32_KERNELS} _fused_norm_rope_kernel",
+            rows,
+            slots,
+            cache.view(2, -1),
+            block,
+            **more,
+        )
+
+
+@triton.jit
+def write_keys(rows, slots, cache, scales, stride, REPEATS: tl.constexpr):
+    """Hands vLLM's function the keys that its own kernel would hand it."""
+    token = tl.program_id(0)
+    offsets = tl.arange(0, 128)
+    values = tl.load(rows + token * 128 + offsets)
+    slot = tl.load(slots + token)
+    v32._fp8_quant_and_cache_write(
+        values, offsets < 128, slot, cache, scales, 64, stride, offsets, 128, False, 16, 16, REPEATS, 448.0, False
+    )
+
+
+def v32_indexer(pages, generator):
+    slots = [0, 62, 65]
+    for name, layout, repeats in (("v32_indexer", "indexer", False), ("v32_indexer_mx", "indexer_mx", True)):
+        rows = plain_rows(generator, len(slots), 128, 64) * 1.37
+        cache = untouched(2, 8_448)
+        scales = cache.view(torch.int32 if repeats else torch.float32)
+        as_fp8 = cache.view(torch.float8_e4m3fn)
+        write_keys[(len(slots),)](rows, torch.tensor(slots), as_fp8, scales, cache.stride(0), repeats)
+        pages.add(name, layout, f"{V32_KERNELS} _fp8_quant_and_cache_write", rows, slots, cache, 64)
+
+
+def attention(pages, generator):
+    from vllm.v1.attention.ops.triton_reshape_and_cache_flash import reshape_and_cache_kernel_flash
+
+    slots, heads, size = [0, 7, 15, 16 + 3], 2, 128
+    key, value = (torch.randn(len(slots), heads, size, generator=generator) * 5 for _ in range(2))
+    key[0, 0, 0], value[1, 0, 0] = 100.0, -100.0
+    for name, layout, element, heads_first in (
+        ("attention_bf16", "plain_bf16", torch.bfloat16, False),
+        ("attention_fp8", "plain_fp8", torch.float8_e4m3fn, True),
+    ):
+        cache = untouched(2, 16 * heads * 2 * size * element.itemsize)
+        # K and V of a head side by side
+        view = cache.view(element)
+        if heads_first:
+            view = view.view(2, heads, 16, 2 * size).transpose(1, 2)
+        else:
+            view = view.view(2, 16, heads, 2 * size)
+        scales = (torch.tensor([0.05]), torch.tensor([0.07]))
+        reshape_and_cache_kernel_flash[(len(slots), 1)](
+            key,
+            value,
+            view[..., :size],
+            view[..., size:],
+            torch.tensor(slots),
+            *scales,
+            key.stride(0),
+            value.stride(0),
+            view.stride(0),
+            view.stride(2),
+            0,
+            0,
+            view.stride(1),
+            num_heads=heads,
+            head_size=size,
+            block_size=16,
+            x=1,
+            USE_HEAD_MAJOR_LAYOUT=False,
+            INTERLEAVED_V_PACK_FACTOR=0,
+            FP8_KV_CACHE=element.itemsize == 1,
+            TILE_SIZE=heads * size,
+        )
+        rows = torch.cat([key, value], dim=2).reshape(len(slots), -1)
+        more = {"scale": scales[0].item(), "scale_v": scales[1].item()} if element.itemsize == 1 else {}
+        source = "vllm/v1/attention/ops/triton_reshape_and_cache_flash.py reshape_and_cache_kernel_flash"
+        pages.add(name, layout, source, rows, slots, cache, 16, heads=heads, **more)
+
+
+# --- vLLM's C++ kernels for CPUs -----------------------------------------------------------------
+
+BINDINGS = r"""
+#include <torch/extension.h>
+at::Tensor fused_qnorm_rope_kv_insert_cpu(at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&, at::Tensor&,
+                                          at::Tensor&, int64_t, double, int64_t);
+PYBIND11_MODULE(TORCH_EXTENSION_NAME, m) { m.def("insert", &fused_qnorm_rope_kv_insert_cpu); }
+"""
+
+
+def cpu_window(pages, generator, csrc):
+    """Live window writes, by vLLM's CPU counterpart of the CUDA op. It flushes subnormal codes and has another least
+    scale, so its rows have neither."""
+    from torch.utils.cpp_extension import load
+
+    folder = pathlib.Path("/tmp/kvx-golden-build")
+    folder.mkdir(exist_ok=True)
+    (folder / "bindings.cpp").write_text(BINDINGS)
+    kernels = pathlib.Path(csrc) / "cpu/sgl-kernels"
+    flags = ["-O2", "-DCPU_CAPABILITY_AVX512", "-DCPU_CAPABILITY=AVX512", "-include", "ATen/cpu/vec/vec.h"]
+    flags += [f"-mavx512{part}" for part in ("f", "bw", "vl", "dq", "bf16", "vnni")] + ["-mfma", "-mf16c"]
+    module = load(
+        "kvx_golden",
+        [str(folder / "bindings.cpp"), str(kernels / "store_cache.cpp")],
+        extra_cflags=flags,
+        extra_include_paths=[str(kernels), str(pathlib.Path(csrc) / "cpu")],
+        build_directory=str(folder),
+    )
+    slots = [0, 33, 63, 64]
+    rows = torch.randn(len(slots), 512, generator=generator)
+    rows = rows.sign() * rows.abs().clamp(0.1, 4.0)
+    exponents = torch.randint(-1, 12, (len(slots), 8), generator=generator).float()
+    rows = (rows * torch.exp2(exponents).repeat_interleave(64, dim=1)).to(torch.bfloat16)
+    cache = untouched(2, 37_440)
+    table = torch.cat([torch.ones(1, 32), torch.zeros(1, 32)], dim=1)
+    module.insert(
+        torch.zeros(len(slots), 1, 512, dtype=torch.bfloat16),
+        rows,
+        torch.zeros(len(slots), dtype=torch.int64),
+        cache,
+        torch.tensor(slots),
+        table,
+        1,
+        1e-6,
+        64,
+    )
+    source = "csrc/cpu/sgl-kernels/store_cache.cpp fused_qnorm_rope_kv_insert_cpu"
+    pages.add("v4_window_cpu", "v4_packed", source, rows, slots, cache, 64)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true")
+    parser.add_argument("--csrc", help="`csrc` of vLLM's source distribution")
+    options = parser.parse_args()
+    import vllm
+
+    pages = Pages()
+    for seed, make in enumerate((v4_window, v4_compressed, v4_states, v32_mla, v32_indexer, attention)):
+        make(pages, torch.Generator().manual_seed(seed))
+    if options.csrc:
+        cpu_window(pages, torch.Generator().manual_seed(100), options.csrc)
+    index = {"release": vllm.__version__, "untouched": UNTOUCHED, "pages": pages.index}
+    pages.files["index.json"] = (json.dumps(index, indent=1) + "\n").encode()
+    differ = []
+    for name, data in pages.files.items():
+        path = GOLDEN / name
+        if options.check:
+            if name == "index.json" and not options.csrc:
+                continue
+            if not path.exists() or path.read_bytes() != data:
+                differ.append(name)
+        else:
+            path.write_bytes(data)
+    print(f"{len(pages.index)} sets of pages, {sum(map(len, pages.files.values())):,} bytes")
+    if differ:
+        sys.exit(f"not as checked in: {', '.join(differ)}")
+
+
+if __name__ == "__main__":
+    main()
