@@ -12,12 +12,15 @@ pub mod error;
 pub mod format;
 pub mod memory;
 pub mod number;
+pub mod nvrtc;
 pub mod plan;
 pub mod pool;
 pub mod tables;
 
 pub use codec::TensorScales;
 pub use error::{BlockError, FormatError, MemoryError, NvrtcError, PlanError};
+#[cfg(feature = "cuda")]
+pub use memory::CudaMemory;
 pub use memory::{DecodeStep, HostMemory, LayerSlots, Memory, Selection};
 pub use plan::PoolPlan;
 pub use pool::{Pool, PoolError};

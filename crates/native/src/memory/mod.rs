@@ -1,8 +1,14 @@
 //! Memory that holds a pool: bytes by their offset, rows by their slot.
 
+#[cfg(feature = "cuda")]
+mod cuda;
+#[cfg(feature = "cuda")]
+mod device;
 mod host;
 mod region;
 
+#[cfg(feature = "cuda")]
+pub use cuda::{CudaMemory, Rates};
 pub use host::HostMemory;
 
 use crate::codec::TensorScales;
