@@ -126,6 +126,38 @@ def untouched(blocks, stride):
     return torch.full((blocks, stride), UNTOUCHED, dtype=torch.uint8)
 
 
+# --- whose pages they are: a case that has such layers, and what those store --------------------
+
+
+def case(model, gpu, dtype, layout=None):
+    few = dict(max_model_len=1024, max_num_batched_tokens=64 if "V4" in model else 512, max_num_seqs=2)
+    args = dict(tensor_parallel_size=4 if "Llama" in model else 8, kv_cache_dtype=dtype, **few)
+    env = {"VLLM_KV_CACHE_LAYOUT": layout} if layout else {}
+    return dict(release="0.33.0", model=model, gpu=gpu, args=args, env=env)
+
+
+V4 = case("deepseek-ai/DeepSeek-V4-Flash", "h200", "fp8")
+V32 = case("deepseek-ai/DeepSeek-V3.2", "h200", "fp8")
+V3 = "deepseek-ai/DeepSeek-V3"
+LLAMA = "meta-llama/Meta-Llama-3.1-8B"
+WHOSE = {
+    "v4_window": (V4, "window"),
+    "v4_window_cpu": (V4, "window"),
+    "v4_c4": (V4, "c4"),
+    "v4_c128": (V4, "c128"),
+    "v4_indexer": (V4, "indexer"),
+    "v4_indexer_mx": (V4 | {"gpu": "b200"}, "indexer"),
+    "v4_c4_state": (V4, "c4_state"),
+    "v32_mla": (V32, "mla"),
+    "v32_indexer": (V32, "indexer"),
+    "v32_indexer_mx": (V32 | {"gpu": "b200"}, "indexer"),
+    "mla_bf16": (case(V3, "h200", "auto"), "mla"),
+    "mla_fp8": (case(V3, "h200", "fp8"), "mla"),
+    "attention_bf16": (case(LLAMA, "h200", "auto", "LBNHC"), "attention"),
+    "attention_fp8": (case(LLAMA, "h200", "fp8", "LBHNC"), "attention"),
+}
+
+
 # --- the pages -----------------------------------------------------------------------------------
 
 
@@ -136,18 +168,17 @@ class Pages:
         self.files = {}
         self.index = []
 
-    def add(self, name, layout, source, rows, slots, pages, block_states, **more):
+    def add(self, name, source, rows, slots, pages, **more):
         rows = rows.contiguous().to(torch.float32)
         self.files[f"{name}.rows"] = rows.numpy().tobytes()
         self.files[f"{name}.pages"] = pages.contiguous().view(torch.uint8).numpy().tobytes()
         self.index.append(
             {
                 "name": name,
-                "layout": layout,
                 "source": source,
-                "row_elements": rows.shape[-1],
+                "case": WHOSE[name][0],
+                "role": WHOSE[name][1],
                 "slots": list(slots),
-                "states_per_block": block_states,
                 "page_bytes": pages.shape[1] * pages.element_size(),
                 **more,
             }
@@ -179,17 +210,15 @@ def v4_window(pages, generator):
     )
     pages.add(
         "v4_window",
-        "v4_packed",
         f"{V4_OPS}/cache_utils.py quantize_and_insert_k_kernel",
         rows,
         slots,
         cache,
-        64,
     )
     return rows, slots, cache
 
 
-def compressed(pages, generator, name, layout, ratio, width, block_states, page_bytes, counts, kernel, more):
+def compressed(pages, generator, name, ratio, width, block_states, page_bytes, counts, kernel, more):
     """States of a compressor's kernel, of tokens that end a state."""
     overlap = ratio == 4
     reach = (2 if overlap else 1) * ratio
@@ -246,12 +275,10 @@ def compressed(pages, generator, name, layout, ratio, width, block_states, page_
     )
     pages.add(
         name,
-        layout,
         f"{V4_OPS}/fused_compress_quant_cache.py {kernel.fn.__name__}",
         torch.stack(rows),
         counts,
         cache,
-        block_states,
     )
 
 
@@ -260,12 +287,12 @@ def v4_compressed(pages, generator):
 
     main = module._fused_kv_compress_norm_rope_insert_sparse_attn
     packed = dict(QUANT_BLOCK=64, TOKEN_STRIDE=576, SCALE_DIM=8, SANITIZE_CACHE_NANS=False)
-    compressed(pages, generator, "v4_c4", "v4_packed", 4, 512, 64, 37_440, [0, 37, 63, 64], main, packed)
-    compressed(pages, generator, "v4_c128", "v4_packed", 128, 512, 2, 1_728, [0, 1, 3], main, packed)
+    compressed(pages, generator, "v4_c4", 4, 512, 64, 37_440, [0, 37, 63, 64], main, packed)
+    compressed(pages, generator, "v4_c128", 128, 512, 2, 1_728, [0, 1, 3], main, packed)
     key = module._fused_kv_compress_norm_rope_insert_indexer_attn
-    for name, layout, repeats in (("v4_indexer", "indexer", False), ("v4_indexer_mx", "indexer_mx", True)):
+    for name, repeats in (("v4_indexer", False), ("v4_indexer_mx", True)):
         more = dict(QUANT_BLOCK=128, TOKEN_STRIDE=128, SCALE_DIM=4, MX_SCALE=repeats)
-        compressed(pages, generator, name, layout, 4, 128, 64, 8_640, [2, 63, 70], key, more)
+        compressed(pages, generator, name, 4, 128, 64, 8_640, [2, 63, 70], key, more)
 
 
 def v4_states(pages, generator):
@@ -298,12 +325,10 @@ def v4_states(pages, generator):
     rows = torch.cat([kv, score + ape[positions % 4]], dim=1)
     pages.add(
         "v4_c4_state",
-        "compressor_state",
         f"{V4_OPS}/save_partial_states.py SavePartialStatesKernel.kernel",
         rows,
         slots,
         cache,
-        4,
     )
 
 
@@ -321,10 +346,10 @@ def v32_mla(pages, generator):
         ]
     )
     scale = torch.tensor([0.03])
-    for name, layout, block, cache, dtype in (
-        ("v32_mla", "fp8_ds_mla", 64, untouched(2, 64 * 656).view(2, 64, 656), "fp8_ds_mla"),
-        ("mla_bf16", "plain_bf16", 16, untouched(2, 16 * 1152).view(torch.bfloat16).view(2, 16, 576), "auto"),
-        ("mla_fp8", "plain_fp8", 64, untouched(2, 64 * 576).view(2, 64, 576), "fp8"),
+    for name, block, cache, dtype in (
+        ("v32_mla", 64, untouched(2, 64 * 656).view(2, 64, 656), "fp8_ds_mla"),
+        ("mla_bf16", 16, untouched(2, 16 * 1152).view(torch.bfloat16).view(2, 16, 576), "auto"),
+        ("mla_fp8", 64, untouched(2, 64 * 576).view(2, 64, 576), "fp8"),
     ):
         slots = [0, 5, block - 1, block + 9]
         v32.fused_norm_rope(
@@ -352,12 +377,10 @@ def v32_mla(pages, generator):
         more = {"scale": float(scale[0])} if dtype == "fp8" else {}
         pages.add(
             name,
-            layout,
             f"{V32_KERNELS} _fused_norm_rope_kernel",
             rows,
             slots,
             cache.view(2, -1),
-            block,
             **more,
         )
 
@@ -376,13 +399,13 @@ def write_keys(rows, slots, cache, scales, stride, REPEATS: tl.constexpr):
 
 def v32_indexer(pages, generator):
     slots = [0, 62, 65]
-    for name, layout, repeats in (("v32_indexer", "indexer", False), ("v32_indexer_mx", "indexer_mx", True)):
+    for name, repeats in (("v32_indexer", False), ("v32_indexer_mx", True)):
         rows = plain_rows(generator, len(slots), 128, 64) * 1.37
         cache = untouched(2, 8_448)
         scales = cache.view(torch.int32 if repeats else torch.float32)
         as_fp8 = cache.view(torch.float8_e4m3fn)
         write_keys[(len(slots),)](rows, torch.tensor(slots), as_fp8, scales, cache.stride(0), repeats)
-        pages.add(name, layout, f"{V32_KERNELS} _fp8_quant_and_cache_write", rows, slots, cache, 64)
+        pages.add(name, f"{V32_KERNELS} _fp8_quant_and_cache_write", rows, slots, cache)
 
 
 def attention(pages, generator):
@@ -391,9 +414,9 @@ def attention(pages, generator):
     slots, heads, size = [0, 7, 15, 16 + 3], 2, 128
     key, value = (torch.randn(len(slots), heads, size, generator=generator) * 5 for _ in range(2))
     key[0, 0, 0], value[1, 0, 0] = 100.0, -100.0
-    for name, layout, element, heads_first in (
-        ("attention_bf16", "plain_bf16", torch.bfloat16, False),
-        ("attention_fp8", "plain_fp8", torch.float8_e4m3fn, True),
+    for name, element, heads_first in (
+        ("attention_bf16", torch.bfloat16, False),
+        ("attention_fp8", torch.float8_e4m3fn, True),
     ):
         cache = untouched(2, 16 * heads * 2 * size * element.itemsize)
         # K and V of a head side by side
@@ -429,7 +452,7 @@ def attention(pages, generator):
         rows = torch.cat([key, value], dim=2).reshape(len(slots), -1)
         more = {"scale": scales[0].item(), "scale_v": scales[1].item()} if element.itemsize == 1 else {}
         source = "vllm/v1/attention/ops/triton_reshape_and_cache_flash.py reshape_and_cache_kernel_flash"
-        pages.add(name, layout, source, rows, slots, cache, 16, heads=heads, **more)
+        pages.add(name, source, rows, slots, cache, **more)
 
 
 # --- vLLM's C++ kernels for CPUs -----------------------------------------------------------------
@@ -479,7 +502,7 @@ def cpu_window(pages, generator, csrc):
         64,
     )
     source = "csrc/cpu/sgl-kernels/store_cache.cpp fused_qnorm_rope_kv_insert_cpu"
-    pages.add("v4_window_cpu", "v4_packed", source, rows, slots, cache, 64)
+    pages.add("v4_window_cpu", source, rows, slots, cache)
 
 
 def main():

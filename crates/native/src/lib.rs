@@ -7,9 +7,11 @@
 
 mod attention;
 pub mod blocks;
+pub mod check;
 mod codec;
 pub mod error;
 pub mod format;
+pub mod golden;
 pub mod memory;
 pub mod number;
 pub mod nvrtc;

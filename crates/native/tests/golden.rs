@@ -1,87 +1,15 @@
 //! Pages that vLLM's own kernels wrote (`tests/oracle/golden_pages.py`), equalled byte for byte.
 
-mod common;
-
-use std::fs;
-use std::path::Path;
-
-use common::{LLAMA, LLAMA_FP8, V3, V3_FP8, V4, V32, answer, case};
+use kv_native::golden::{Golden, sets};
 use kv_native::number::{bfloat16, from_bfloat16};
-use kv_native::{Memory, Pool, PoolPlan, TensorScales};
-use kv_resolver::spec::LayerRole;
-use serde_json::Value;
+use kv_native::{HostMemory, Memory, Pool};
 
-/// Which layer's pages a set is held against: a case, a GPU, a role; the environment.
-type Whose = (&'static str, &'static str, LayerRole, &'static str);
-
-const NHD: &str = r#""VLLM_KV_CACHE_LAYOUT":"LBNHC""#;
-const HND: &str = r#""VLLM_KV_CACHE_LAYOUT":"LBHNC""#;
-
-fn whose(name: &str) -> Whose {
-    match name {
-        "v4_window" | "v4_window_cpu" => (V4, "h200", LayerRole::Window, ""),
-        "v4_c4" => (V4, "h200", LayerRole::C4, ""),
-        "v4_c128" => (V4, "h200", LayerRole::C128, ""),
-        "v4_indexer" => (V4, "h200", LayerRole::Indexer, ""),
-        "v4_indexer_mx" => (V4, "b200", LayerRole::Indexer, ""),
-        "v4_c4_state" => (V4, "h200", LayerRole::C4State, ""),
-        "v32_mla" => (V32, "h200", LayerRole::Mla, ""),
-        "v32_indexer" => (V32, "h200", LayerRole::Indexer, ""),
-        "v32_indexer_mx" => (V32, "b200", LayerRole::Indexer, ""),
-        "mla_bf16" => (V3, "h200", LayerRole::Mla, ""),
-        "mla_fp8" => (V3_FP8, "h200", LayerRole::Mla, ""),
-        "attention_bf16" => (LLAMA, "h200", LayerRole::Attention, NHD),
-        "attention_fp8" => (LLAMA_FP8, "h200", LayerRole::Attention, HND),
-        _ => panic!("whose pages are {name}?"),
-    }
-}
-
-struct Golden {
-    name: String,
-    rows: Vec<f32>,
-    slots: Vec<i64>,
-    pages: Vec<u8>,
-    page_bytes: usize,
-    scales: TensorScales,
-}
-
-#[allow(clippy::cast_possible_truncation)] // written as a float32
 fn golden() -> (u8, Vec<Golden>) {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
-    let index = fs::read_to_string(folder.join("index.json")).expect("an index");
-    let index: Value = serde_json::from_str(&index).expect("JSON");
-    assert_eq!(index["release"], "0.33.0");
-    let untouched = u8::try_from(index["untouched"].as_u64().unwrap()).unwrap();
-    let sets = index["pages"].as_array().unwrap().iter().map(|set| {
-        let name = set["name"].as_str().unwrap().to_owned();
-        let rows = fs::read(folder.join(format!("{name}.rows"))).unwrap();
-        let rows = rows.chunks(4);
-        let slots = set["slots"].as_array().unwrap();
-        let scale = |key: &str| set[key].as_f64().map(|scale| scale as f32);
-        let k = scale("scale").unwrap_or(1.0);
-        Golden {
-            rows: rows
-                .map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap()))
-                .collect(),
-            slots: slots.iter().map(|slot| slot.as_i64().unwrap()).collect(),
-            pages: fs::read(folder.join(format!("{name}.pages"))).unwrap(),
-            page_bytes: usize::try_from(set["page_bytes"].as_u64().unwrap()).unwrap(),
-            scales: TensorScales {
-                k,
-                v: scale("scale_v").unwrap_or(k),
-            },
-            name,
-        }
-    });
-    (untouched, sets.collect())
+    sets().unwrap()
 }
 
-fn pool(name: &str) -> (Pool<kv_native::HostMemory>, usize) {
-    let (model, gpu, role, env) = whose(name);
-    let plan = PoolPlan::new(&answer(&case(model, gpu, 160 << 20, env))).unwrap();
-    let layer = plan.layers.iter().rposition(|layer| layer.role == role);
-    let layer = layer.unwrap_or_else(|| panic!("{name}: no such layer"));
-    (Pool::on_host(plan).unwrap(), layer)
+fn pool(set: &Golden) -> (Pool<HostMemory>, usize) {
+    set.pool(HostMemory::new).unwrap()
 }
 
 /// Every byte of the allocation: the pages are vLLM's, the rest is untouched.
@@ -89,24 +17,34 @@ fn pool(name: &str) -> (Pool<kv_native::HostMemory>, usize) {
 fn pages_are_those_of_vllm_byte_for_byte() {
     let (untouched, sets) = golden();
     assert_eq!(sets.len(), 14, "sets of pages");
+    let mut pages = 0;
     for set in sets {
-        let (mut pool, layer) = pool(&set.name);
-        pool.memory_mut().fill(untouched).unwrap();
-        pool.store(layer, &set.slots, &set.rows, set.scales)
-            .unwrap();
-        let mut expected = vec![untouched; pool.memory().bytes().len()];
-        for (block, page) in (0..).zip(set.pages.chunks(set.page_bytes)) {
-            let view = pool.page(layer, block).unwrap();
-            let at = usize::try_from(view.offset).unwrap();
-            let bytes = usize::try_from(view.bytes).unwrap();
-            assert_eq!(bytes, page.len(), "{}: bytes of a page", set.name);
-            expected[at..at + bytes].copy_from_slice(page);
-        }
-        if expected != pool.memory().bytes() {
-            let mut bytes = expected.iter().zip(pool.memory().bytes());
-            let differs = bytes.position(|(vllm, here)| vllm != here);
-            panic!("{}: byte {differs:?} is not vLLM's", set.name);
-        }
+        let equal = set.check(untouched, HostMemory::new).unwrap();
+        println!("{}: {equal} pages of {}", set.name, set.source);
+        pages += equal;
+    }
+    assert_eq!(pages, 28);
+}
+
+/// A byte that is not vLLM's is found, in a page and beside it.
+#[test]
+fn another_byte_is_found() {
+    let (untouched, sets) = golden();
+    for set in sets {
+        let other = Golden {
+            rows: set.rows.iter().map(|number| number * 1.5 + 0.1).collect(),
+            ..set.clone()
+        };
+        assert!(
+            other.check(untouched, HostMemory::new).is_err(),
+            "{}",
+            set.name
+        );
+        assert!(
+            set.check(untouched ^ 1, HostMemory::new).is_err(),
+            "{}",
+            set.name
+        );
     }
 }
 
@@ -115,8 +53,8 @@ fn pages_are_those_of_vllm_byte_for_byte() {
 fn pages_of_vllm_are_read_back() {
     let (_, sets) = golden();
     for set in sets {
-        let (mut pool, layer) = pool(&set.name);
-        for (block, page) in (0..).zip(set.pages.chunks(set.page_bytes)) {
+        let (mut pool, layer) = pool(&set);
+        for (block, page) in (0..).zip(set.pages.chunks(usize::try_from(set.page_bytes).unwrap())) {
             let view = pool.page(layer, block).unwrap();
             pool.memory_mut().write(view.offset, page).unwrap();
         }
@@ -162,7 +100,7 @@ fn bound(name: &str, written: f32, largest: f32, tensor: f32) -> (f32, f32) {
 fn plain_rows_lose_their_last_bits_alone() {
     let (_, sets) = golden();
     for set in sets.iter().filter(|set| set.name.ends_with("_bf16")) {
-        let (mut pool, layer) = pool(&set.name);
+        let (mut pool, layer) = pool(set);
         pool.store(layer, &set.slots, &set.rows, set.scales)
             .unwrap();
         let slots = pool.slots_of(layer, set.scales).unwrap();
