@@ -4,6 +4,7 @@ mod changes;
 mod drafting;
 mod layout;
 mod lines;
+mod native;
 mod options;
 mod plan;
 mod render;
@@ -89,6 +90,7 @@ fn command() -> Command {
         .subcommand(options::plan())
         .subcommand(options::diff())
         .subcommand(options::layout())
+        .subcommand(options::native())
         .subcommand(Command::new("gpus").about("List the GPUs of the catalog"))
         .subcommand(Command::new("models").about("List the models of the catalog"))
         .subcommand(Command::new("releases").about("List the vLLM releases that are modelled"))
@@ -117,6 +119,7 @@ fn main() -> ExitCode {
         Some(("plan", matches)) => plan::run(matches),
         Some(("diff", matches)) => changes::run(matches),
         Some(("layout", matches)) => layout::run(matches),
+        Some(("native", matches)) => native::run(matches),
         Some(("gpus", _)) => lines::print(&gpus()),
         Some(("models", _)) => lines::print(&models()),
         Some(("releases", _)) => lines::print(&releases()),

@@ -10,6 +10,7 @@ pub mod blocks;
 pub mod check;
 mod codec;
 pub mod error;
+pub mod ffi;
 pub mod format;
 pub mod golden;
 pub mod memory;

@@ -199,6 +199,23 @@ impl<M: Memory> Pool<M> {
     }
 }
 
+#[cfg(feature = "cuda")]
+impl Pool<crate::memory::CudaMemory> {
+    /// How fast rows are written and read there.
+    pub fn rates(
+        &mut self,
+        layer: usize,
+        slots: &[i64],
+        rows: &[f32],
+    ) -> Result<crate::memory::Rates, PoolError> {
+        let layers = self.plan.layers.len();
+        let place = self.plan.layers.get(layer);
+        let place = place.ok_or(PoolError::NoLayer { layer, layers })?;
+        let layer = layer_slots(&self.plan, place, TensorScales::default())?;
+        Ok(self.memory.rates(layer, slots, rows)?)
+    }
+}
+
 fn layer_slots<'plan>(
     plan: &'plan PoolPlan,
     place: &'plan LayerPlace,

@@ -14,7 +14,7 @@ fn the_host_passes() {
         println!("{receipt}\n");
         assert_eq!(receipt.predicted_bytes, receipt.allocated_bytes);
         assert_eq!(receipt.golden_pages, 28);
-        assert!(receipt.traffic_pages > 50, "{receipt}");
+        assert!(receipt.traffic_pages > 8, "{receipt}");
         assert!(receipt.without_writer.is_empty(), "{receipt}");
         assert_eq!(receipt.attention.is_some(), model != LLAMA);
     }

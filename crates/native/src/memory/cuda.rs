@@ -206,6 +206,10 @@ impl Memory for CudaMemory {
         self.device.clone()
     }
 
+    fn is_host(&self) -> bool {
+        false
+    }
+
     fn allocated_bytes(&self) -> u64 {
         self.bytes.num_bytes() as u64
     }

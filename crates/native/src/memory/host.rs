@@ -43,6 +43,10 @@ impl Memory for HostMemory {
         "host memory".to_owned()
     }
 
+    fn is_host(&self) -> bool {
+        true
+    }
+
     fn allocated_bytes(&self) -> u64 {
         self.allocated_bytes
     }

@@ -141,6 +141,9 @@ pub trait Memory {
     /// Where it is, in words.
     fn device(&self) -> String;
 
+    /// Whether it is the host's.
+    fn is_host(&self) -> bool;
+
     /// Its bytes.
     fn allocated_bytes(&self) -> u64;
 
