@@ -1,7 +1,7 @@
 //! NVIDIA's run-time compiler, found and loaded at run time. All that is unsafe about it is here.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::ptr;
 
 use libloading::Library;
@@ -94,6 +94,18 @@ type Destroy = unsafe extern "C" fn(*mut Program) -> c_int;
 type Words = unsafe extern "C" fn(c_int) -> *const c_char;
 type Version = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;
 
+/// What NVRTC has built in: a library beside it, which older ones do not look for there.
+fn builtins(library: &Path) -> Option<Library> {
+    let files = std::fs::read_dir(library.parent()?).ok()?;
+    let mut paths = files.filter_map(|file| Some(file.ok()?.path()));
+    let path = paths.find(|path| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libnvrtc-builtins.so")
+    })?;
+    // SAFETY: as of NVRTC itself; it is data and has no initialisers of its own.
+    unsafe { Library::new(path) }.ok()
+}
+
 /// The compiler.
 #[derive(Debug)]
 pub struct Nvrtc {
@@ -106,8 +118,8 @@ pub struct Nvrtc {
     destroy: Destroy,
     words: Words,
     version: Version,
-    // the functions are in it
-    _library: Library,
+    // the functions are in the first; it finds the other by its name once that is loaded
+    _libraries: (Library, Option<Library>),
 }
 
 impl Nvrtc {
@@ -122,7 +134,7 @@ impl Nvrtc {
     }
 
     /// Loads it from this file.
-    pub fn load_from(file: &std::path::Path) -> Result<Self, NvrtcError> {
+    pub fn load_from(file: &Path) -> Result<Self, NvrtcError> {
         Self::first_of(&[file.to_path_buf()])
     }
 
@@ -130,7 +142,7 @@ impl Nvrtc {
         for place in places {
             // SAFETY: loading NVRTC runs its initialisers alone, which have no preconditions.
             if let Ok(library) = unsafe { Library::new(place) } {
-                return Self::of(library);
+                return Self::of(library, builtins(place));
             }
         }
         let tried: Vec<String> = places
@@ -142,7 +154,7 @@ impl Nvrtc {
         })
     }
 
-    fn of(library: Library) -> Result<Self, NvrtcError> {
+    fn of(library: Library, builtins: Option<Library>) -> Result<Self, NvrtcError> {
         fn find<F: Copy>(library: &Library, name: &'static str) -> Result<F, NvrtcError> {
             // SAFETY: each `F` below is the function's type in nvrtc.h; it is used no longer than
             // the library, which is kept beside it.
@@ -160,7 +172,7 @@ impl Nvrtc {
             destroy: find(&library, "nvrtcDestroyProgram")?,
             words: find(&library, "nvrtcGetErrorString")?,
             version: find(&library, "nvrtcVersion")?,
-            _library: library,
+            _libraries: (library, builtins),
         })
     }
 
