@@ -41,6 +41,7 @@ pub fn from_e4m3(code: u8) -> f32 {
 
 /// The bits of a number in `bfloat16`.
 #[must_use]
+#[allow(clippy::cast_possible_truncation)] // the upper half
 pub fn bfloat16(value: f32) -> u16 {
     let bits = value.to_bits();
     if value.is_nan() {

@@ -242,7 +242,7 @@ impl Nvrtc {
         // SAFETY: the program is alive, and so many strings are given that end in 0.
         let code = unsafe { (self.compile)(program, count, pointers.as_ptr()) };
         if let Err(error) = done("nvrtcCompileProgram", code) {
-            let log = self.bytes(program, self.log_size, self.log);
+            let log = bytes(program, self.log_size, self.log);
             let log = String::from_utf8_lossy(&log)
                 .trim_end_matches('\0')
                 .to_owned();
@@ -261,21 +261,21 @@ impl Nvrtc {
                 other => other,
             });
         }
-        Ok(self.bytes(program, self.cubin_size, self.cubin))
+        Ok(bytes(program, self.cubin_size, self.cubin))
     }
+}
 
-    /// What a pair of functions tells: how many bytes, and the bytes; none where it fails.
-    fn bytes(&self, program: Program, size: Size, fill: Fill) -> Vec<u8> {
-        let mut count = 0;
-        // SAFETY: the program is alive; the count is written.
-        if unsafe { size(program, &raw mut count) } != 0 {
-            return Vec::new();
-        }
-        let mut bytes = vec![0_u8; count];
-        // SAFETY: it writes as many bytes as it has just told.
-        if unsafe { fill(program, bytes.as_mut_ptr().cast()) } != 0 {
-            return Vec::new();
-        }
-        bytes
+/// What a pair of functions tells: how many bytes, and the bytes; none where it fails.
+fn bytes(program: Program, size: Size, fill: Fill) -> Vec<u8> {
+    let mut count = 0;
+    // SAFETY: the program is alive; the count is written.
+    if unsafe { size(program, &raw mut count) } != 0 {
+        return Vec::new();
     }
+    let mut bytes = vec![0_u8; count];
+    // SAFETY: it writes as many bytes as it has just told.
+    if unsafe { fill(program, bytes.as_mut_ptr().cast()) } != 0 {
+        return Vec::new();
+    }
+    bytes
 }

@@ -4,7 +4,7 @@ mod common;
 
 use common::{LLAMA, V4, V32, plan};
 use kv_native::check::check;
-use kv_native::{HostMemory, MemoryError, PlanError, Pool, PoolPlan};
+use kv_native::{HostMemory, PlanError, Pool, PoolPlan};
 
 #[test]
 fn the_host_passes() {
@@ -24,7 +24,7 @@ fn the_host_passes() {
 #[cfg(feature = "cuda")]
 #[test]
 fn a_gpu_passes_or_is_said_to_be_missing() {
-    use kv_native::CudaMemory;
+    use kv_native::{CudaMemory, MemoryError};
 
     if let Err(error) = CudaMemory::new(0, 1 << 20) {
         println!("{error}");

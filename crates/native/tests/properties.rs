@@ -151,14 +151,14 @@ proptest! {
         let slots = pool.slots(layer, 1, before..before + count).unwrap();
         let pages: BTreeSet<u32> = slots
             .iter()
-            .map(|slot| u32::try_from(*slot as u64 / kind.states_per_block).unwrap())
+            .map(|slot| u32::try_from(slot.cast_unsigned() / kind.states_per_block).unwrap())
             .collect();
         let mut outside = pool.memory().bytes().to_vec();
         for page in &pages {
             let view = pool.page(layer, *page).unwrap();
-            let (at, bytes) = (view.offset as usize, view.bytes as usize);
+            let (at, bytes) = (index(view.offset), index(view.bytes));
             // the padding behind the page's content stays as it was
-            let content = kind.format.as_ref().unwrap().kernel_block_bytes as usize;
+            let content = index(kind.format.as_ref().unwrap().kernel_block_bytes);
             prop_assert!(outside[at + content..at + bytes].iter().all(|byte| *byte == BACKGROUND));
             outside[at..at + bytes].fill(BACKGROUND);
         }
@@ -169,6 +169,10 @@ proptest! {
             prop_assert!((here - written).abs() <= written.abs() / 14.0 + 0.001);
         }
     }
+}
+
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).unwrap()
 }
 
 /// A number from -1 to 1.

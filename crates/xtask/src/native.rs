@@ -76,13 +76,11 @@ fn folder(workspace: &Workspace) -> PathBuf {
 }
 
 fn library(workspace: &Workspace) -> Option<PathBuf> {
-    match std::env::var_os(NVRTC_VARIABLE) {
-        Some(named) => Some(PathBuf::from(named)),
-        None => {
-            let file = folder(workspace).join("nvidia/cu13/lib/libnvrtc.so.13");
-            file.is_file().then_some(file)
-        }
+    if let Some(named) = std::env::var_os(NVRTC_VARIABLE) {
+        return Some(PathBuf::from(named));
     }
+    let file = folder(workspace).join("nvidia/cu13/lib/libnvrtc.so.13");
+    file.is_file().then_some(file)
 }
 
 fn kvx(workspace: &Workspace) -> Command {

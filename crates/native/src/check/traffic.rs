@@ -48,7 +48,7 @@ impl Traffic {
             let request = self.noise.next() % REQUESTS;
             let at = usize::try_from(request).unwrap_or(0);
             let computed = self.tokens[at];
-            if computed > 0 && self.noise.next() % 5 == 0 {
+            if computed > 0 && self.noise.next().is_multiple_of(5) {
                 self.read_back(pool, request, computed)?;
                 end(pool, &mut self.host, request)?;
                 self.tokens[at] = 0;
