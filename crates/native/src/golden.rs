@@ -192,28 +192,53 @@ impl Golden {
         pool.memory_mut().fill(untouched).map_err(of_memory)?;
         pool.store(layer, &self.slots, &self.rows, self.scales)
             .map_err(failed)?;
-        let size = usize::try_from(pool.memory().allocated_bytes()).unwrap_or(usize::MAX);
-        let mut expected = vec![untouched; size];
-        let mut pages = 0;
+        let mut pages = Vec::new();
         let page_bytes = usize::try_from(self.page_bytes).unwrap_or(usize::MAX);
         for (block, page) in (0..).zip(self.pages.chunks(page_bytes)) {
             let view = pool.page(layer, block).map_err(failed)?;
-            let at = usize::try_from(view.offset).unwrap_or(usize::MAX);
             if view.bytes != self.page_bytes {
                 return Err(GoldenError::Index("pages of another size"));
             }
-            expected[at..at + page_bytes].copy_from_slice(page);
-            pages += 1;
+            pages.push((view.offset, page));
         }
-        let mut here = vec![0; size];
-        pool.memory().read(0, &mut here).map_err(of_memory)?;
-        if here != expected {
-            let byte = here.iter().zip(&expected).position(|(a, b)| a != b);
-            return Err(GoldenError::Differs {
+        let differs = differs(pool.memory(), untouched, &pages).map_err(of_memory)?;
+        match differs {
+            Some(byte) => Err(GoldenError::Differs {
                 name: self.name.clone(),
-                byte: byte.unwrap_or(size) as u64,
-            });
+                byte,
+            }),
+            None => Ok(pages.len() as u64),
         }
-        Ok(pages)
     }
+}
+
+/// The first byte that is neither of its page, by offset, nor untouched beside all of them.
+fn differs(
+    memory: &impl Memory,
+    untouched: u8,
+    pages: &[(u64, &[u8])],
+) -> Result<Option<u64>, MemoryError> {
+    const PART: usize = 1 << 20;
+    let (mut here, mut expected) = (vec![0; PART], vec![0; PART]);
+    let all = memory.allocated_bytes();
+    for start in (0..all).step_by(PART) {
+        let size = usize::try_from(all - start).unwrap_or(PART).min(PART);
+        let (here, expected) = (&mut here[..size], &mut expected[..size]);
+        memory.read(start, here)?;
+        expected.fill(untouched);
+        let end = start + size as u64;
+        for (offset, page) in pages {
+            let (from, to) = (start.max(*offset), end.min(offset + page.len() as u64));
+            if from < to {
+                let index = |byte: u64| usize::try_from(byte).unwrap_or(usize::MAX);
+                expected[index(from - start)..index(to - start)]
+                    .copy_from_slice(&page[index(from - offset)..index(to - offset)]);
+            }
+        }
+        if here != expected {
+            let at = here.iter().zip(expected.iter()).position(|(a, b)| a != b);
+            return Ok(at.map(|at| start + at as u64));
+        }
+    }
+    Ok(None)
 }

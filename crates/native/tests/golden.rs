@@ -30,22 +30,16 @@ fn pages_are_those_of_vllm_byte_for_byte() {
 #[test]
 fn another_byte_is_found() {
     let (untouched, sets) = golden();
-    for set in sets {
+    for set in &sets {
         let other = Golden {
             rows: set.rows.iter().map(|number| number * 1.5 + 0.1).collect(),
             ..set.clone()
         };
-        assert!(
-            other.check(untouched, HostMemory::new).is_err(),
-            "{}",
-            set.name
-        );
-        assert!(
-            set.check(untouched ^ 1, HostMemory::new).is_err(),
-            "{}",
-            set.name
-        );
+        let error = other.check(untouched, HostMemory::new).unwrap_err();
+        assert!(error.to_string().contains("is not vLLM's"), "{error}");
     }
+    // the padding of a page is told by what it was before
+    assert!(sets[0].check(untouched ^ 1, HostMemory::new).is_err());
 }
 
 /// What is read back is what was written, within half a step of the format.

@@ -157,11 +157,6 @@ pub fn check<M: Memory>(
     plan: &PoolPlan,
     allocate: impl Fn(u64) -> Result<M, MemoryError>,
 ) -> Result<Receipt, CheckError> {
-    let (untouched, sets) = golden::sets()?;
-    let mut golden_pages = 0;
-    for set in &sets {
-        golden_pages += set.check(untouched, &allocate)?;
-    }
     let mut pool = Pool::new(plan.clone(), &allocate)?;
     let allocated = pool.memory().allocated_bytes();
     if allocated != plan.allocated_bytes {
@@ -169,6 +164,11 @@ pub fn check<M: Memory>(
             predicted: plan.allocated_bytes,
             allocated,
         });
+    }
+    let (untouched, sets) = golden::sets()?;
+    let mut golden_pages = 0;
+    for set in &sets {
+        golden_pages += set.check(untouched, &allocate)?;
     }
     let mut traffic = Traffic::new(plan)?;
     traffic.run(&mut pool)?;
