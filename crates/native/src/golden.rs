@@ -45,6 +45,10 @@ files!(
     "attention_fp8",
 );
 
+/// The rows of `v4_window` as vLLM's own gather reads them, `bfloat16`:
+/// `vllm/models/deepseek_v4/common/ops/cache_utils.py` `DequantizeAndGatherKCacheKernel`.
+pub const V4_WINDOW_READ: &[u8] = include_bytes!("../tests/golden/v4_window.read");
+
 /// Why a set is not equalled.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum GoldenError {

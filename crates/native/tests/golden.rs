@@ -1,6 +1,6 @@
 //! Pages that vLLM's own kernels wrote (`tests/oracle/golden_pages.py`), equalled byte for byte.
 
-use kv_native::golden::{Golden, sets};
+use kv_native::golden::{Golden, V4_WINDOW_READ, sets};
 use kv_native::number::{bfloat16, from_bfloat16};
 use kv_native::{HostMemory, Memory, Pool};
 
@@ -87,6 +87,31 @@ fn bound(name: &str, written: f32, largest: f32, tensor: f32) -> (f32, f32) {
             (written, written.abs() * (HALF_A_STEP + 1.0 / 256.0) + least)
         }
     }
+}
+
+/// What is read of a page is what vLLM's gather reads, to the bit.
+#[test]
+fn rows_are_read_as_vllm_reads_them() {
+    let (_, sets) = golden();
+    let set = &sets[0];
+    assert_eq!(set.name, "v4_window");
+    let (mut pool, layer) = pool(set);
+    for (block, page) in (0..).zip(set.pages.chunks(usize::try_from(set.page_bytes).unwrap())) {
+        let view = pool.page(layer, block).unwrap();
+        pool.memory_mut().write(view.offset, page).unwrap();
+    }
+    let slots = pool.slots_of(layer, set.scales).unwrap();
+    let rows = pool.memory().load(slots, &set.slots).unwrap();
+    let vllm = V4_WINDOW_READ.chunks_exact(2);
+    let vllm: Vec<f32> = vllm
+        .map(|bytes| from_bfloat16(u16::from_le_bytes([bytes[0], bytes[1]])))
+        .collect();
+    assert_eq!(rows.len(), vllm.len());
+    assert!(
+        rows.iter()
+            .zip(&vllm)
+            .all(|(a, b)| a.to_bits() == b.to_bits())
+    );
 }
 
 /// Rows in bfloat16 come back as they were.
