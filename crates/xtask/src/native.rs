@@ -97,13 +97,14 @@ pub fn write_plan(workspace: &Workspace, answers: &Path) -> Fallible {
     Ok(fs::write(answers.join("plan.txt"), plan + "\n")?)
 }
 
-/// Kernels, the example in C, the receipt.
+/// Kernels, their source on the host, the example in C, the receipt.
 pub fn check(workspace: &Workspace) -> Fallible {
     let nvrtc = library(workspace).ok_or("NVRTC is missing: `cargo xtask setup`")?;
     run(workspace
         .cargo(["test", "--package", "kv-native", "--test", "kernels"])
         .args(["--", "--include-ignored", "--nocapture"])
         .env(NVRTC_VARIABLE, &nvrtc))?;
+    emulate(workspace)?;
     let planned = output(kvx(workspace).arg("--plan").args(FLAGS));
     let planned = planned.ok_or("`kvx native --plan` failed")?;
     let allocated = allocate_in_c(workspace)?;
@@ -117,6 +118,35 @@ pub fn check(workspace: &Workspace) -> Fallible {
     let mut receipt = kvx(workspace);
     receipt.env(NVRTC_VARIABLE, &nvrtc);
     run(receipt.arg("--check").args(FLAGS))
+}
+
+/// Runs the suite on the kernels' own source, compiled for the host.
+fn emulate(workspace: &Workspace) -> Fallible {
+    output(workspace.command("c++").arg("--version")).ok_or(
+        "a C++ compiler is missing: install one that is called c++ (Debian: `apt-get install g++`)",
+    )?;
+    let library = workspace.target.join("libkvx_emulated.so");
+    run(workspace
+        .command("c++")
+        .args([
+            "-std=c++17",
+            "-O2",
+            "-ffp-contract=off",
+            "-Wall",
+            "-Wextra",
+            "-Werror",
+        ])
+        .args([
+            "-shared",
+            "-fPIC",
+            "crates/native/kernels/emulate.cpp",
+            "-o",
+        ])
+        .arg(&library))?;
+    run(workspace
+        .cargo(["test", "--package", "kv-native", "--test", "emulated"])
+        .args(["--", "--include-ignored"])
+        .env("KVX_EMULATED", &library))
 }
 
 /// Builds the library and the example in C, and runs it; the plan that it prints.

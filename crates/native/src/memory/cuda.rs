@@ -10,7 +10,7 @@ use cudarc::driver::{
 };
 use cudarc::nvrtc::Ptx;
 
-use super::device::Layer;
+use super::device::DeviceLayer;
 use super::{DecodeStep, LayerSlots, Memory, bounds};
 use crate::error::MemoryError;
 use crate::nvrtc::{Nvrtc, Target};
@@ -140,7 +140,7 @@ impl CudaMemory {
         rows: &[f32],
     ) -> Result<Rates, MemoryError> {
         layer.check_rows(slots, rows)?;
-        let told = Layer::new(&layer).ok_or_else(unaligned)?;
+        let told = DeviceLayer::new(&layer).ok_or_else(unaligned)?;
         let slots_there = self.up(slots)?;
         let mut rows_there = self.up(rows)?;
         let config = grid(slots.len(), layer.format.heads, ROW_THREADS)?;
@@ -256,7 +256,7 @@ impl Memory for CudaMemory {
         if slots.is_empty() {
             return Ok(());
         }
-        let told = Layer::new(&layer).ok_or_else(unaligned)?;
+        let told = DeviceLayer::new(&layer).ok_or_else(unaligned)?;
         let (slots_there, rows_there) = (self.up(slots)?, self.up(rows)?);
         let config = grid(slots.len(), layer.format.heads, ROW_THREADS)?;
         let mut launch = self.stream.launch_builder(&self.store);
@@ -273,7 +273,7 @@ impl Memory for CudaMemory {
         if slots.is_empty() {
             return Ok(Vec::new());
         }
-        let told = Layer::new(&layer).ok_or_else(unaligned)?;
+        let told = DeviceLayer::new(&layer).ok_or_else(unaligned)?;
         let slots_there = self.up(slots)?;
         let mut rows = self.zeros(slots.len() * index(layer.format.token_elements()))?;
         let config = grid(slots.len(), layer.format.heads, ROW_THREADS)?;
@@ -304,8 +304,8 @@ impl Memory for CudaMemory {
         }
         let width_a = a.slots.len() / step.tokens;
         let width_b = b.map_or(0, |b| b.slots.len() / step.tokens);
-        let told_a = Layer::new(&a.layer).ok_or_else(unaligned)?;
-        let told_b = Layer::new(&b.unwrap_or(a).layer).ok_or_else(unaligned)?;
+        let told_a = DeviceLayer::new(&a.layer).ok_or_else(unaligned)?;
+        let told_b = DeviceLayer::new(&b.unwrap_or(a).layer).ok_or_else(unaligned)?;
         // what is empty is not uploaded, and not read either
         let none: &[i64] = &[-1];
         let some = |slots| if slots == [0_i64; 0] { none } else { slots };

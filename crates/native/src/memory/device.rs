@@ -1,22 +1,23 @@
 //! What the kernels are told of a layer: the structs of `kernels/cache.cu`.
 
-use cudarc::driver::DeviceRepr;
 use kv_resolver::anatomy::CellOrder;
 
 use super::LayerSlots;
 use crate::format::{self, Encoding, Floor, MOST_PIECES, ScaleForm, TensorScale};
 
+/// `Span` of the kernels.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Span {
+struct Span {
     offset: u64,
     stride: u64,
     order: u64,
 }
 
+/// `Piece` of the kernels.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Piece {
+struct Piece {
     first: u64,
     elements: u64,
     span: Span,
@@ -28,9 +29,10 @@ pub(super) struct Piece {
     through_bfloat16: u64,
 }
 
+/// A layer, as the kernels are told of it: their `Layer`.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Layer {
+pub struct DeviceLayer {
     offset: u64,
     block_stride: u64,
     states_per_block: u64,
@@ -47,7 +49,8 @@ pub(super) struct Layer {
 }
 
 // SAFETY: plain numbers in C's order, without padding between them, as the kernels declare it.
-unsafe impl DeviceRepr for Layer {}
+#[cfg(feature = "cuda")]
+unsafe impl cudarc::driver::DeviceRepr for DeviceLayer {}
 
 impl Span {
     const fn new(span: format::Span) -> Self {
@@ -121,8 +124,9 @@ impl Piece {
     }
 }
 
-impl Layer {
+impl DeviceLayer {
     /// What the kernels are told; nothing of a layer whose words are not aligned, which a GPU does not store.
+    #[must_use]
     pub fn new(slots: &LayerSlots<'_>) -> Option<Self> {
         let format = slots.format;
         let mut layer = Self {
@@ -168,7 +172,7 @@ mod tests {
         assert_eq!(size_of::<Span>(), 24);
         assert_eq!(size_of::<Piece>(), 2 * 8 + 24 + 2 * 8 + 24 + 3 * 8);
         assert_eq!(
-            size_of::<Layer>(),
+            size_of::<DeviceLayer>(),
             8 * 8 + 24 + 8 + 8 + MOST_PIECES * size_of::<Piece>()
         );
     }

@@ -2,13 +2,13 @@
 
 #[cfg(feature = "cuda")]
 mod cuda;
-#[cfg(feature = "cuda")]
 mod device;
 mod host;
 mod region;
 
 #[cfg(feature = "cuda")]
 pub use cuda::{CudaMemory, Rates};
+pub use device::DeviceLayer;
 pub use host::HostMemory;
 
 use crate::codec::TensorScales;
