@@ -35,9 +35,7 @@ struct Layer {
 
 #define LEAST 1e-4f
 #define E4M3_MAX 448.0f
-#ifndef WARP
 #define WARP 32
-#endif
 
 __device__ u8 e4m3(float value) {
     u32 sign = (__float_as_uint(value) >> 31) << 7;
@@ -223,9 +221,7 @@ __device__ float over_block(float value, float *shared, bool largest) {
     return shared[0];
 }
 
-#ifndef THREADS
 #define THREADS 256
-#endif
 
 // A decode step: a block a token and head. `weights` has room for every block's scores.
 extern "C" __global__ void __launch_bounds__(THREADS)
