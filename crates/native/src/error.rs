@@ -163,6 +163,20 @@ pub enum MemoryError {
         /// The element.
         element: usize,
     },
+    /// A GPU stores whole words, and these would begin within one.
+    #[error("{0}: a page's words are not aligned, which a GPU cannot store")]
+    Unaligned(String),
+    /// More layers than a decode step's kernel reads.
+    #[error("{0} selections; a window's and a compressed one are read")]
+    ManySelections(usize),
+    /// More blocks than a launch has.
+    #[error("{rows} rows of {heads} heads are more than one launch has room for")]
+    ManyRows {
+        /// Rows.
+        rows: usize,
+        /// Heads.
+        heads: u64,
+    },
     /// No driver, or none with a GPU.
     #[error("no CUDA here: {0}")]
     NoCuda(String),

@@ -288,3 +288,53 @@ pub unsafe extern "C" fn kvx_string_free(text: *mut c_char) {
         drop(unsafe { CString::from_raw(text) });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The status of a case, and its message.
+    fn resolve(case: &CStr) -> (KvxStatus, Option<String>) {
+        let (mut plan, mut message) = (ptr::null_mut(), ptr::null_mut());
+        // SAFETY: the case ends in 0, both pointers may be written, and what is made is freed once.
+        unsafe {
+            let status = kvx_resolve(case.as_ptr(), &raw mut plan, &raw mut message);
+            let text = (!message.is_null())
+                .then(|| CStr::from_ptr(message).to_string_lossy().into_owned());
+            assert_eq!(plan.is_null(), status != KvxStatus::Ok);
+            kvx_plan_free(plan);
+            kvx_string_free(message);
+            (status, text)
+        }
+    }
+
+    #[test]
+    fn what_has_no_plan_is_told_in_words() {
+        let (status, text) = resolve(c"{");
+        assert_eq!(status, KvxStatus::BadCase);
+        assert!(text.is_some_and(|text| text.starts_with("line 1")));
+        let (status, text) = resolve(
+            cr#"{"model":"deepseek-ai/DeepSeek-V4-Flash","gpu":"rtx-5090","args":{"kv_cache_dtype":"bfloat16"}}"#,
+        );
+        assert_eq!(status, KvxStatus::Refused);
+        assert!(text.is_some_and(|text| text.contains("only supports fp8 kv-cache")));
+        let (status, text) = resolve(cr#"{"model":"deepseek-ai/DeepSeek-V4-Flash","gpu":"h200"}"#);
+        assert_eq!(status, KvxStatus::NoPlan);
+        assert!(text.is_some_and(|text| text.contains("available_memory")));
+    }
+
+    #[test]
+    fn null_is_not_followed() {
+        // SAFETY: null is allowed everywhere here.
+        unsafe {
+            let status = kvx_resolve(ptr::null(), ptr::null_mut(), ptr::null_mut());
+            assert_eq!(status, KvxStatus::Null);
+            assert!(kvx_answer(ptr::null()).is_null());
+            assert_eq!(kvx_plan_pool(ptr::null()).allocated_bytes, 0);
+            let layer = kvx_plan_layer(ptr::null(), 0, ptr::null_mut());
+            assert_eq!(layer, KvxStatus::Null);
+            kvx_plan_free(ptr::null_mut());
+            kvx_string_free(ptr::null_mut());
+        }
+    }
+}

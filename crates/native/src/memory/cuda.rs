@@ -43,23 +43,18 @@ const fn index(offset: u64) -> usize {
     offset as usize
 }
 
-fn unaligned() -> MemoryError {
-    MemoryError::Driver {
-        call: "store or load",
-        error: "the layer's words are not aligned".to_owned(),
-    }
+/// What the kernels are told of a layer.
+fn told(layer: &LayerSlots<'_>) -> Result<DeviceLayer, MemoryError> {
+    DeviceLayer::new(layer).ok_or_else(|| MemoryError::Unaligned(layer.place.name.clone()))
 }
 
 /// As many blocks as there are rows and heads.
 fn grid(rows: usize, heads: u64, threads: u32) -> Result<LaunchConfig, MemoryError> {
-    let (Ok(rows), Ok(heads)) = (u32::try_from(rows), u32::try_from(heads)) else {
-        return Err(MemoryError::Driver {
-            call: "launch",
-            error: "more rows or heads than a grid has blocks".to_owned(),
-        });
+    let (Ok(x), Ok(y)) = (u32::try_from(rows), u32::try_from(heads)) else {
+        return Err(MemoryError::ManyRows { rows, heads });
     };
     Ok(LaunchConfig {
-        grid_dim: (rows, heads, 1),
+        grid_dim: (x, y, 1),
         block_dim: (threads, 1, 1),
         shared_mem_bytes: 0,
     })
@@ -140,21 +135,21 @@ impl CudaMemory {
         rows: &[f32],
     ) -> Result<Rates, MemoryError> {
         layer.check_rows(slots, rows)?;
-        let told = DeviceLayer::new(&layer).ok_or_else(unaligned)?;
+        let there = told(&layer)?;
         let slots_there = self.up(slots)?;
         let mut rows_there = self.up(rows)?;
         let config = grid(slots.len(), layer.format.heads, ROW_THREADS)?;
         let row_bytes = rows.len() as u64 * 4;
         let stored = self.time(|memory| {
             let mut launch = memory.stream.launch_builder(&memory.store);
-            launch.arg(&mut memory.bytes).arg(&told);
+            launch.arg(&mut memory.bytes).arg(&there);
             launch.arg(&slots_there).arg(&rows_there);
             // SAFETY: the arguments are those of `store` in kernels/cache.cu; slots and rows are checked.
             unsafe { launch.launch(config) }.map(drop)
         })?;
         let loaded = self.time(|memory| {
             let mut launch = memory.stream.launch_builder(&memory.load);
-            launch.arg(&memory.bytes).arg(&told);
+            launch.arg(&memory.bytes).arg(&there);
             launch.arg(&slots_there).arg(&mut rows_there);
             // SAFETY: the arguments are those of `load`; slots are checked, and rows have room for them.
             unsafe { launch.launch(config) }.map(drop)
@@ -256,11 +251,11 @@ impl Memory for CudaMemory {
         if slots.is_empty() {
             return Ok(());
         }
-        let told = DeviceLayer::new(&layer).ok_or_else(unaligned)?;
+        let there = told(&layer)?;
         let (slots_there, rows_there) = (self.up(slots)?, self.up(rows)?);
         let config = grid(slots.len(), layer.format.heads, ROW_THREADS)?;
         let mut launch = self.stream.launch_builder(&self.store);
-        launch.arg(&mut self.bytes).arg(&told);
+        launch.arg(&mut self.bytes).arg(&there);
         launch.arg(&slots_there).arg(&rows_there);
         // SAFETY: the arguments are those of `store` in kernels/cache.cu; every slot is one of the
         // layer's, whose pages are in the allocation, and there is a row for each.
@@ -273,12 +268,12 @@ impl Memory for CudaMemory {
         if slots.is_empty() {
             return Ok(Vec::new());
         }
-        let told = DeviceLayer::new(&layer).ok_or_else(unaligned)?;
+        let there = told(&layer)?;
         let slots_there = self.up(slots)?;
         let mut rows = self.zeros(slots.len() * index(layer.format.token_elements()))?;
         let config = grid(slots.len(), layer.format.heads, ROW_THREADS)?;
         let mut launch = self.stream.launch_builder(&self.load);
-        launch.arg(&self.bytes).arg(&told);
+        launch.arg(&self.bytes).arg(&there);
         launch.arg(&slots_there).arg(&mut rows);
         // SAFETY: as in `store`; there is room for a row of each slot.
         unsafe { launch.launch(config) }.map_err(driver("cuLaunchKernel"))?;
@@ -292,20 +287,15 @@ impl Memory for CudaMemory {
             [] => return Ok(vec![0.0; elements]),
             [a] => (a, None),
             [a, b] => (a, Some(b)),
-            _ => {
-                return Err(MemoryError::Driver {
-                    call: "attend",
-                    error: "more than two selections".to_owned(),
-                });
-            }
+            more => return Err(MemoryError::ManySelections(more.len())),
         };
         if elements == 0 {
             return Ok(Vec::new());
         }
         let width_a = a.slots.len() / step.tokens;
         let width_b = b.map_or(0, |b| b.slots.len() / step.tokens);
-        let told_a = DeviceLayer::new(&a.layer).ok_or_else(unaligned)?;
-        let told_b = DeviceLayer::new(&b.unwrap_or(a).layer).ok_or_else(unaligned)?;
+        let told_a = told(&a.layer)?;
+        let told_b = told(&b.unwrap_or(a).layer)?;
         // what is empty is not uploaded, and not read either
         let none: &[i64] = &[-1];
         let some = |slots| if slots == [0_i64; 0] { none } else { slots };
