@@ -186,16 +186,13 @@ class Pages:
         )
 
 
-def v4_window(pages, generator):
+def insert_rows(rows, slots, cache):
+    """Given as float32, since the interpreter keeps bfloat16 as bits and cannot reckon with them."""
     from vllm.models.deepseek_v4.common.ops.cache_utils import quantize_and_insert_k_kernel
 
-    slots = [0, 1, 63, 64 + 17, 64 + 40]
-    rows = plain_rows(generator, len(slots), 512, 64)
-    cache = untouched(2, 37_440)
-    # given as float32, since the interpreter keeps bfloat16 as bits and cannot reckon with them
     quantize_and_insert_k_kernel[(len(slots),)](
         rows,
-        torch.tensor(slots),
+        slots,
         cache,
         len(slots),
         input_dim=512,
@@ -209,6 +206,13 @@ def v4_window(pages, generator):
         fp8_max=448.0,
         n_quant_blocks=8,
     )
+
+
+def v4_window(pages, generator):
+    slots = [0, 1, 63, 64 + 17, 64 + 40]
+    rows = plain_rows(generator, len(slots), 512, 64)
+    cache = untouched(2, 37_440)
+    insert_rows(rows, torch.tensor(slots), cache)
     pages.add(
         "v4_window",
         f"{V4_OPS}/cache_utils.py quantize_and_insert_k_kernel",
@@ -486,6 +490,49 @@ def attention(pages, generator):
         pages.add(name, source, rows, slots, cache, **more)
 
 
+def decode(pages, generator):
+    """A decode step over a window's and compressed rows, by vLLM's Triton decode for XPUs, which reads the same pages. Its
+    products are given float32, since the interpreter cannot multiply bfloat16; its outputs are rounded to that."""
+    from vllm.models.deepseek_v4.xpu.xpu_sparse_decode_fp8 import dequant_gather_slots
+    from vllm.v1.attention.ops.xpu_mla_sparse import triton_bf16_mla_sparse_interface
+
+    tokens, heads, scale = 2, 4, 0.044194173
+    rows = [torch.randn(count, 512, generator=generator).to(torch.bfloat16) for count in (24, 16)]
+    workspace = []
+    for of_layer in rows:
+        cache = untouched(1, 37_440)
+        slots = torch.arange(len(of_layer))
+        as_float = of_layer.to(torch.float32)
+        insert_rows(as_float, slots, cache)
+        gathered = torch.zeros(len(of_layer), 512, dtype=torch.bfloat16)
+        # [blocks, states of a block, …], of which the stride and the second are read
+        dequant_gather_slots(gathered, cache, slots.to(torch.int32), 64)
+        workspace.append(gathered)
+    # of the window's rows and of the compressed ones, which come after them; the second token has one less
+    chosen = torch.stack([torch.randperm(40, generator=generator)[:32] for _ in range(tokens)])
+    chosen[1, -1] = -1
+    queries = torch.randn(tokens, heads, 512, generator=generator).to(torch.bfloat16)
+    outputs, _, lse = triton_bf16_mla_sparse_interface(
+        q=queries.to(torch.float32),
+        kv=torch.cat(workspace).to(torch.float32).unsqueeze(1),
+        indices=chosen.to(torch.int32).unsqueeze(1),
+        sm_scale=scale,
+        block_dpe=0,
+    )
+    bits = lambda tensor: tensor.to(torch.bfloat16).contiguous().view(torch.uint16).numpy().tobytes()
+    pages.files["decode.window"], pages.files["decode.compressed"] = map(bits, rows)
+    pages.files["decode.queries"] = bits(queries)
+    pages.files["decode.outputs"] = bits(outputs)
+    pages.decode = {
+        "source": "vllm/v1/attention/ops/xpu_mla_sparse.py _bf16_mla_sparse_kernel",
+        "tokens": tokens,
+        "heads": heads,
+        "scale": scale,
+        "chosen": chosen.tolist(),
+        "lse": lse.flatten().tolist(),
+    }
+
+
 # --- vLLM's C++ kernels for CPUs -----------------------------------------------------------------
 
 BINDINGS = r"""
@@ -543,14 +590,14 @@ def main():
     import vllm
 
     pages = Pages()
-    for seed, make in enumerate((v4_window, v4_compressed, v4_states, v32_mla, v32_indexer, attention)):
+    for seed, make in enumerate((v4_window, v4_compressed, v4_states, v32_mla, v32_indexer, attention, decode)):
         make(pages, torch.Generator().manual_seed(seed))
     if options.csrc:
         cpu_window(pages, torch.Generator().manual_seed(100), options.csrc)
     else:
         known = json.loads((GOLDEN / "index.json").read_text())["pages"]
         pages.index += [one for one in known if one["name"] == "v4_window_cpu"]
-    index = {"release": vllm.__version__, "untouched": UNTOUCHED, "pages": pages.index}
+    index = {"release": vllm.__version__, "untouched": UNTOUCHED, "pages": pages.index, "decode": pages.decode}
     pages.files["index.json"] = (json.dumps(index, indent=1) + "\n").encode()
     differ = []
     for name, data in pages.files.items():

@@ -3,8 +3,10 @@
 mod common;
 
 use common::{V4, V32, plan};
+use kv_native::number::from_bfloat16;
 use kv_native::{DecodeStep, HostMemory, Memory, Pool, PoolPlan, Selection, TensorScales};
 use kv_resolver::spec::LayerRole;
+use serde_json::Value;
 
 /// The most that an output may be off, of the largest value that is summed up.
 const TOLERANCE: f64 = 2e-6;
@@ -231,4 +233,86 @@ fn what_does_not_fit_together_is_refused() {
             })
             .is_err()
     );
+}
+
+/// vLLM's own decode kernel (`tests/oracle/golden_pages.py` `decode`): the same outputs as far as bfloat16 tells, and with
+/// sinks what its sums make of them.
+#[test]
+fn outputs_are_those_of_vllms_kernel() {
+    let index: Value = serde_json::from_str(include_str!("golden/index.json")).unwrap();
+    let decode = &index["decode"];
+    let count = |key: &str| usize::try_from(decode[key].as_u64().unwrap()).unwrap();
+    let (tokens, heads) = (count("tokens"), count("heads"));
+    let rows = [
+        bfloat16(include_bytes!("golden/decode.window")),
+        bfloat16(include_bytes!("golden/decode.compressed")),
+    ];
+    let queries = bfloat16(include_bytes!("golden/decode.queries"));
+    let expected = bfloat16(include_bytes!("golden/decode.outputs"));
+    let lse = decode["lse"].as_array().unwrap().iter();
+    let lse: Vec<f64> = lse.map(|value| value.as_f64().unwrap()).collect();
+
+    // the rows in block 1 of a layer each
+    let plan = plan(V4, "h200", 256 << 20);
+    let mut pool = Pool::on_host(plan).unwrap();
+    let layers = [LayerRole::Window, LayerRole::C4].map(|role| {
+        let mut layers = pool.plan().layers.iter();
+        layers.position(|layer| layer.role == role).unwrap()
+    });
+    let window = rows[0].len() / 512;
+    for (layer, rows) in layers.into_iter().zip(&rows) {
+        let slots: Vec<i64> = (64..).take(rows.len() / 512).collect();
+        pool.store(layer, &slots, rows, TensorScales::default())
+            .unwrap();
+    }
+    let mut slots = [Vec::new(), Vec::new()];
+    for chosen in decode["chosen"].as_array().unwrap() {
+        for row in chosen.as_array().unwrap() {
+            let row = row.as_i64().unwrap();
+            let past = row - i64::try_from(window).unwrap();
+            slots[0].push(if row >= 0 && past < 0 { 64 + row } else { -1 });
+            slots[1].push(if past >= 0 { 64 + past } else { -1 });
+        }
+    }
+    let selections = [0, 1].map(|at| Selection {
+        layer: pool.slots_of(layers[at], TensorScales::default()).unwrap(),
+        slots: &slots[at],
+    });
+    #[allow(clippy::cast_possible_truncation)] // as the kernel is given it
+    let step = DecodeStep {
+        queries: &queries,
+        tokens,
+        heads,
+        selections: &selections,
+        scale: decode["scale"].as_f64().unwrap() as f32,
+        sinks: None,
+        value_elements: 512,
+    };
+    let close = |here: f32, vllm: f64| (f64::from(here) - vllm).abs() <= vllm.abs() / 256.0 + 1e-6;
+    let outputs = pool.memory().attend(step).unwrap();
+    assert_eq!(outputs.len(), expected.len());
+    for (here, vllm) in outputs.iter().zip(&expected) {
+        assert!(close(*here, f64::from(*vllm)), "{here} and {vllm}");
+    }
+    let sinks = [4.0, -2.0, 3.5, 0.0];
+    let step = DecodeStep {
+        sinks: Some(&sinks),
+        ..step
+    };
+    let outputs = pool.memory().attend(step).unwrap();
+    for (at, (here, vllm)) in outputs.iter().zip(&expected).enumerate() {
+        let head = at / 512;
+        let share = 1.0 / (1.0 + (f64::from(sinks[head % heads]) - lse[head]).exp());
+        assert!(
+            close(*here, f64::from(*vllm) * share),
+            "{here} and {vllm} x {share}"
+        );
+    }
+}
+
+fn bfloat16(bytes: &[u8]) -> Vec<f32> {
+    let halves = bytes.chunks_exact(2);
+    halves
+        .map(|bytes| from_bfloat16(u16::from_le_bytes([bytes[0], bytes[1]])))
+        .collect()
 }
