@@ -5,7 +5,9 @@
 #[path = "web/page.rs"]
 mod page;
 
-use kv_cases::resolve_line;
+use std::fmt::Write as _;
+
+use kv_cases::{answer, resolve_line};
 use wasm_bindgen_test::{console_log, wasm_bindgen_test, wasm_bindgen_test_configure};
 
 wasm_bindgen_test_configure!(run_in_browser);
@@ -46,4 +48,28 @@ fn answers_are_the_native_bytes() {
     }
     assert!(count > 0, "no vector was compared");
     console_log!("{count} answers equal, byte for byte");
+}
+
+/// A case, and the plan of it that memory obeys (`kvx native --plan`), which `cargo xtask test vectors` writes, too.
+const PLAN_CASE: &str = include_str!(concat!(env!("KV_NATIVE_ANSWERS"), "/plan.case.json"));
+const PLAN: &str = include_str!(concat!(env!("KV_NATIVE_ANSWERS"), "/plan.txt"));
+
+#[wasm_bindgen_test]
+fn the_plan_is_the_one_that_memory_obeys() {
+    let resolution = answer(PLAN_CASE, 1).result.expect("it starts");
+    let capacity = resolution.capacity.as_ref().expect("a pool");
+    let mut here = format!(
+        "allocation {} {} {}\n",
+        capacity.allocated_bytes, capacity.num_blocks, resolution.bytes_per_block
+    );
+    for place in resolution.placements() {
+        let page = resolution.anatomy_of(place.layer).expect("its page").page;
+        let _ = writeln!(
+            here,
+            "{} {} {} {} {}",
+            place.name, place.group, place.offset, place.block_stride, page.bytes
+        );
+    }
+    assert!(here == PLAN, "the native pool has another plan");
+    console_log!("one plan: {} layers", PLAN.lines().count() - 1);
 }

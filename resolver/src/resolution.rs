@@ -266,6 +266,8 @@ pub struct SharedLayer {
 pub struct LayerPlacement {
     /// The layer's name in the model.
     pub name: String,
+    /// Index into `layers`: the spec.
+    pub layer: usize,
     /// Index into `groups`.
     pub group: usize,
     /// Which allocation: 0 where all layers share one.
@@ -471,6 +473,12 @@ impl Resolution {
         })
     }
 
+    /// The release whose rules these are.
+    #[must_use]
+    pub const fn release(&self) -> crate::Release {
+        self.makings.release
+    }
+
     /// Every layer's place in the allocation, in the order of the tensors.
     #[must_use]
     pub fn placements(&self) -> Vec<LayerPlacement> {
@@ -505,6 +513,7 @@ impl TensorRun {
         for name in self.names() {
             placements.push(LayerPlacement {
                 name,
+                layer: self.layer,
                 group: self.group,
                 allocation: 0,
                 offset,
@@ -521,6 +530,7 @@ impl SharedTensor {
         for layer in &self.shared_by {
             placements.push(LayerPlacement {
                 name: layer.name.clone(),
+                layer: layer.layer,
                 group: layer.group,
                 allocation: if view.is_some() { 0 } else { row },
                 offset: self.offset.unwrap_or(0),

@@ -5,6 +5,7 @@ mod drafting;
 mod explain;
 mod layout;
 mod lines;
+mod native;
 mod options;
 mod plan;
 mod render;
@@ -91,6 +92,7 @@ fn command() -> Command {
         .subcommand(options::diff())
         .subcommand(options::layout())
         .subcommand(explain::command())
+        .subcommand(options::native())
         .subcommand(Command::new("gpus").about("List the GPUs of the catalog"))
         .subcommand(Command::new("models").about("List the models of the catalog"))
         .subcommand(Command::new("releases").about("List the vLLM releases that are modelled"))
@@ -120,6 +122,7 @@ fn main() -> ExitCode {
         Some(("diff", matches)) => changes::run(matches),
         Some(("layout", matches)) => layout::run(matches),
         Some(("explain", matches)) => explain::run(matches),
+        Some(("native", matches)) => native::run(matches),
         Some(("gpus", _)) => lines::print(&gpus()),
         Some(("models", _)) => lines::print(&models()),
         Some(("releases", _)) => lines::print(&releases()),

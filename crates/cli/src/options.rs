@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use clap::{Arg, ArgAction, Command};
+use clap::{Arg, ArgAction, ArgGroup, Command};
 use kv_resolver::release::engine_args;
 use kv_resolver::{Flag, FlagKind, Release};
 
@@ -82,7 +82,7 @@ pub fn normalise(arguments: impl Iterator<Item = OsString>) -> Vec<OsString> {
 /// `kvx show`
 pub fn show() -> Command {
     let command = Command::new("show").about("Answer one question, readably");
-    question(command.arg(release()), true)
+    question(command.arg(release()), Needs::ModelAndGpu)
 }
 
 /// `kvx plan`
@@ -113,7 +113,7 @@ pub fn plan() -> Command {
                 .value_name("TOKENS")
                 .help("How many requests of this length fit, instead of a list"),
         );
-    question(command, true)
+    question(command, Needs::ModelAndGpu)
 }
 
 /// `kvx layout`
@@ -129,7 +129,40 @@ pub fn layout() -> Command {
                 .conflicts_with("json")
                 .help("As comments for C"),
         );
-    question(command, true)
+    question(command, Needs::ModelAndGpu)
+}
+
+/// `kvx native`
+pub fn native() -> Command {
+    let command = Command::new("native")
+        .about("The KV cache in real memory: holds this machine against the plan and vLLM's own pages")
+        .after_help(
+            "Without a model the plan is DeepSeek V4 Flash's in fp8, in a pool of 1 GiB. Kernels are compiled by \
+             NVRTC, which KVX_NVRTC names where the system does not find it.",
+        )
+        .arg(release())
+        .arg(
+            Arg::new("check")
+                .long("check")
+                .action(ArgAction::SetTrue)
+                .help("Run the suite and print a receipt"),
+        )
+        .arg(
+            Arg::new("plan")
+                .long("plan")
+                .action(ArgAction::SetTrue)
+                .help("Print the plan that memory obeys: name, group, offset, block stride and page bytes of each layer"),
+        )
+        .group(ArgGroup::new("what").args(["check", "plan"]).required(true))
+        .arg(
+            Arg::new("memory")
+                .long("memory")
+                .value_name("auto|host|cuda")
+                .value_parser(["auto", "host", "cuda"])
+                .default_value("auto")
+                .help("Where: the first GPU's memory if there is CUDA, or the host's"),
+        );
+    question(command, Needs::Nothing)
 }
 
 fn release() -> Arg {
@@ -161,28 +194,39 @@ pub fn diff() -> Command {
                 .default_value(Release::LATEST.version())
                 .help("The other one"),
         );
-    question(command, false)
+    question(command, Needs::Model)
 }
 
-/// What is asked of both: a model, a GPU, a pool and the engine's flags.
-fn question(command: Command, needs_gpu: bool) -> Command {
+/// What must be given.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Needs {
+    ModelAndGpu,
+    Model,
+    Nothing,
+}
+
+/// What is asked of all: a model, a GPU, a pool and the engine's flags.
+fn question(command: Command, needs: Needs) -> Command {
     let gpu = Arg::new("gpu")
         .long("gpu")
         .value_name("KEY")
         .help("A GPU of the catalog (`kvx gpus`)");
-    let gpu = if needs_gpu {
+    let gpu = if needs == Needs::ModelAndGpu {
         gpu.required_unless_present("cc")
     } else {
         gpu
     };
+    let model = Arg::new("model")
+        .long("model")
+        .value_name("ID|PATH")
+        .help("A model of the catalog, or a config.json (or a folder that holds one)");
+    let model = if needs == Needs::Nothing {
+        model
+    } else {
+        model.required_unless_present("model-tag")
+    };
     let command = command
-        .arg(
-            Arg::new("model")
-                .long("model")
-                .value_name("ID|PATH")
-                .required_unless_present("model-tag")
-                .help("A model of the catalog, or a config.json (or a folder that holds one)"),
-        )
+        .arg(model)
         .arg(
             Arg::new("model-tag")
                 .value_name("MODEL")

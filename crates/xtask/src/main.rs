@@ -4,6 +4,7 @@
 
 mod browser;
 mod halves;
+mod native;
 mod page;
 mod record;
 mod release;

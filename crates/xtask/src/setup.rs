@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::browser::Browser;
+use crate::native;
 use crate::workspace::{Fallible, Workspace, output, run};
 
 /// 0.22 does not build with `--locked`, and an unlocked build is not the same tool tomorrow.
@@ -23,7 +24,11 @@ const PAGE: &[Requirement] = &[
 ];
 
 /// What the tests need besides.
-const TESTS: &[Requirement] = &[("rustfmt, clippy", components), ("Chromium", chromium)];
+const TESTS: &[Requirement] = &[
+    ("rustfmt, clippy", components),
+    ("NVRTC", native::nvrtc),
+    ("Chromium", chromium),
+];
 
 /// Sets up for building and serving the page.
 pub fn for_page(workspace: &Workspace) -> Fallible {

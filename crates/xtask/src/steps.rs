@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use crate::workspace::{Fallible, Workspace, output, run};
-use crate::{page, setup, tables, vectors};
+use crate::{native, page, setup, tables, vectors};
 
 /// One step: its name on the command line, what it shows, and how.
 pub struct Step {
@@ -62,6 +62,11 @@ const STEPS: &[Step] = &[
         name: "vectors",
         shows: "kvx answers every vector as vLLM did",
         run: |workspace| vectors::check(workspace).map(|summary| println!("{summary}")),
+    },
+    Step {
+        name: "native",
+        shows: "kernels compile for every GPU, an allocator in C has kvx's plan, this machine equals vLLM's pages",
+        run: native::check,
     },
     Step {
         name: "clippy-wasm",

@@ -11,6 +11,7 @@ use std::thread;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::native;
 use crate::record::Record;
 use crate::workspace::{Fallible, Workspace, run};
 
@@ -150,6 +151,7 @@ fn compare(workspace: &Workspace) -> Fallible<(String, Record)> {
     }
     included.push_str("]\n");
     fs::write(answers_folder.join("files.rs"), included)?;
+    native::write_plan(workspace, &answers_folder)?;
 
     println!("{passed} passed, {failed} failed");
     if failed > 0 {
