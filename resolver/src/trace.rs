@@ -52,8 +52,9 @@ impl Trace {
         }
     }
 
-    /// Appends a decision; its text is only made if somebody will read it.
-    /// Long numbers in it get their thousands separated.
+    /// Puts a decision behind those of its stage and of earlier ones: all layers are built before
+    /// the first is asked for its spec. Its text is only made if somebody will read it; long
+    /// numbers in it get their thousands separated.
     pub(crate) fn step(
         &mut self,
         stage: Stage,
@@ -62,12 +63,19 @@ impl Trace {
         decided: impl FnOnce() -> String,
     ) {
         if !self.silent {
-            self.steps.push(TraceStep {
-                stage,
-                decided: separated(&decided()),
-                rule: Rule { file, function },
-            });
+            self.put(stage, Rule { file, function }, &decided());
         }
+    }
+
+    // apart from what is compiled for each closure
+    fn put(&mut self, stage: Stage, rule: Rule, decided: &str) {
+        let place = self.steps.partition_point(|other| other.stage <= stage);
+        let step = TraceStep {
+            stage,
+            decided: separated(decided),
+            rule,
+        };
+        self.steps.insert(place, step);
     }
 
     /// Appends a line of vLLM's log; its text, too, is only made if somebody will read it.
