@@ -463,3 +463,19 @@ fn why_tells_of_the_memory_where_a_start_up_comes_to_it() {
         );
     }
 }
+
+#[test]
+fn weights_that_do_not_fit_end_why_where_they_are_loaded() {
+    let flash = flash("{}", 8 << 30);
+    let smaller = request(MODELS_TRIED[0], "rtx-5090", "{}").gpu;
+    let error = memory::resolve_loaded(&Request {
+        gpu: smaller,
+        ..flash
+    })
+    .unwrap_err();
+    assert_eq!(error.refusal.stage(), Stage::Model);
+    assert_eq!(
+        error.trace.last().unwrap().rule.function,
+        "initialize_model"
+    );
+}

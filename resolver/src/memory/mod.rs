@@ -371,6 +371,23 @@ pub fn stopped(
     }
 }
 
+/// The answer to a question with a pool: weights that do not fit stop it before it comes to
+/// that. Without a pool, memory is not looked at.
+///
+/// # Errors
+/// As [`resolve`], or that the weights do not fit.
+pub fn resolve_loaded(request: &Request) -> Result<Resolution, StartupError> {
+    let has_pool = request.available_memory.is_some() || pinned(request).is_some();
+    if has_pool
+        && let Ok(base) = resolve(&without_pool(request))
+        && let Ok(budget) = budget(request, &base)
+        && let Some(refusal) = weights_do_not_fit(request, &budget)
+    {
+        return Err(stopped(request, &refusal, &base.log, &base.trace));
+    }
+    resolve(request)
+}
+
 /// Of an answer at a pool that is only estimated: what follows from the pool's size is not
 /// predicted of the log, and "why" tells how it is estimated.
 pub fn by_estimate(
