@@ -5,7 +5,7 @@ use leptos::prelude::*;
 use wasm_bindgen::JsCast;
 use web_sys::{DragEvent, Element, Event, HtmlInputElement, HtmlSelectElement};
 
-use super::{drop, kinds, model_field, model_search, tools};
+use super::{drop, export, kinds, model_field, model_search, tools};
 use crate::state::State;
 
 const KINDS: [&str; 11] = [
@@ -40,6 +40,9 @@ fn on_event(state: State, event: &Event) {
     let target: Element = target;
     model_search::on_event(state, event, &target);
     kinds::on_event(state, event, &target);
+    if event.type_() == "focusin" {
+        export::leave(&target);
+    }
     if event.type_() != "change" {
         return;
     }
