@@ -10,7 +10,7 @@ use web_sys::Element;
 
 use super::block::block;
 use super::chart::chart;
-use super::clicks::ANSWER_ID;
+use super::clicks::{ANSWER_ID, TITLE_ID};
 use super::figures::{capacity, figures};
 use super::groups::groups;
 use super::kinds::{kinds, shown};
@@ -53,7 +53,7 @@ pub fn Detail() -> impl IntoView {
             id=ANSWER_ID
             class="detail"
             tabindex="-1"
-            aria-labelledby="answer-title"
+            aria-labelledby=TITLE_ID
             node_ref=section
         ></section>
     }
@@ -125,8 +125,8 @@ fn head(html: &mut Markup, answer: &Answer) {
     let outcome = answer.outcome();
     let gpu = answer.gpu;
     html.add(
-        "<div class=\"detail-head\"><h2 id=\"answer-title\">{}",
-        &[answer.dtype.as_str()],
+        "<div class=\"detail-head\"><h2 id=\"{}\" tabindex=\"-1\">{}",
+        &[TITLE_ID, answer.dtype.as_str()],
     );
     match &answer.result {
         Ok(resolution) if resolution.cache_dtype != answer.dtype => {
