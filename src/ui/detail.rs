@@ -20,6 +20,7 @@ use super::refusal::refusal;
 use super::releases::releases;
 use super::suggestions::suggestions;
 use super::why::why;
+use super::words::words;
 use crate::answer::Answer;
 use crate::markup::Markup;
 use crate::record::Record;
@@ -83,6 +84,7 @@ fn answer(answer: &Answer, record: Option<&Record>, shown: &str) -> Vec<String> 
     let mut html = Markup::new();
     head(&mut html, answer);
     standing(&mut html, answer, record);
+    words(html.cut());
     html.cut();
     match &answer.result {
         Ok(resolution) => resolved(&mut html, answer, resolution, shown),

@@ -34,6 +34,7 @@ mod taken_apart;
 mod tools;
 mod verdict;
 mod why;
+mod words;
 
 pub use changes::Changes;
 pub use clicks::on_click;
