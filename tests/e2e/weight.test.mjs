@@ -11,7 +11,7 @@ import { gzip } from './server.mjs';
 const FIRST_LOAD_BUDGET_BYTES = 200 * 1024;
 const EVERYTHING_BUDGET_BYTES = 400 * 1024;
 // What the page weighs today, rounded up: it may shrink; whoever lets it grow says so here.
-const FIRST_LOAD_LIMIT_BYTES = 165_000;
+const FIRST_LOAD_LIMIT_BYTES = 161_000;
 
 const SECOND_HALF = '**/second-*.wasm';
 
