@@ -5,8 +5,7 @@ use std::sync::Arc;
 use kv_resolver::catalog::{CatalogGpu, GPUS};
 use kv_resolver::changes::{Changes, changes};
 use kv_resolver::diff::{Standing, across};
-use kv_resolver::log;
-use kv_resolver::memory::{self, Planned, PrintedCheck, PrintedPool, Source};
+use kv_resolver::memory::{self, Planned, PrintedCheck, PrintedPool};
 use kv_resolver::speculation::{Drafter, drafter};
 use kv_resolver::{CacheDtype, Outcome, Refusal, Request, Resolution, StartupError};
 
@@ -106,9 +105,9 @@ impl Answer {
         let mut result = match (&memory, request.available_memory) {
             (Some(Ok(memory)), _) if memory.planned.stops.is_some() => {
                 let refusal = memory.planned.stops.as_deref();
-                let lines = &memory.base.log;
+                let Resolution { log, trace, .. } = &memory.base;
                 refusal.map_or(opened, |refusal| {
-                    Err(memory::stopped(&request, refusal, lines))
+                    Err(memory::stopped(&request, refusal, log, trace))
                 })
             }
             // what stops it may be another thing than without a pool
@@ -116,8 +115,8 @@ impl Answer {
             (Some(Ok(memory)), None) => size(memory.planned.likely().pool_bytes),
             (Some(Err(_)) | None, None) => opened,
         };
-        if matches!(&memory, Some(Ok(memory)) if memory.planned.source == Source::Estimated) {
-            log::forget_pool(&mut result);
+        if let Some(Ok(memory)) = &memory {
+            memory::by_estimate(&request, &memory.planned, &mut result);
         }
         let resolution = result.as_ref().ok();
         Self {

@@ -6,6 +6,7 @@ use kv_resolver::{Outcome, Value};
 
 use crate::answer::Answer;
 use crate::catalog::fetch_text;
+use crate::text;
 
 /// Where it is, beside the page. `cargo xtask record` writes it.
 const ADDRESS: &str = "record.json";
@@ -27,7 +28,7 @@ impl Record {
     }
 
     /// How many answers are of this kind.
-    pub fn count(&self, kind: &Signature) -> i128 {
+    pub fn count(&self, kind: &Signature) -> u64 {
         let of_architecture = self
             .0
             .get(kind.release)
@@ -36,7 +37,8 @@ impl Record {
         let (arch, asked) = within.split_once(' ').unwrap_or_default();
         let of_arch = of_architecture.and_then(|archs| archs.get(arch));
         let count = of_arch.and_then(|kinds| kinds.get(asked));
-        count.and_then(Value::as_integer).unwrap_or(0)
+        let count = count.and_then(Value::as_integer);
+        count.map_or(0, |count| u64::try_from(count).unwrap_or(0))
     }
 
     /// In a word and a sentence.
@@ -73,7 +75,8 @@ impl Record {
             count => (
                 "verified",
                 format!(
-                    "{count} of vLLM’s own answers are of this kind, and all equal{}",
+                    "{} of vLLM’s own answers are of this kind, and all equal{}",
+                    text::number(count),
                     estimate(answer)
                 ),
             ),

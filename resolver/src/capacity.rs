@@ -52,9 +52,6 @@ pub struct Fit {
     pub max_model_len: u64,
     /// Requests of that length.
     pub requests: Requests,
-    /// Tokens of the longest request that the pool could hold, were
-    /// `max_model_len` as long; [`MOST_TOKENS`] where the length does not matter.
-    pub longest_request: u64,
 }
 
 /// What one group's part of a request at `max_model_len` is made of.
@@ -86,7 +83,6 @@ impl Resolution {
                 num_blocks: sized.num_blocks,
                 blocks_per_request: self.sizing.blocks_per_request(sized.max_model_len)?,
             },
-            longest_request: self.longest_request(pool_bytes)?,
         })
     }
 
@@ -96,8 +92,8 @@ impl Resolution {
         self.sizing.auto_fit
     }
 
-    /// Tokens of the longest request that a pool of so many bytes could hold, up to
-    /// [`MOST_TOKENS`]; 0 if none.
+    /// Tokens of the longest request that a pool of so many bytes could hold, were
+    /// `max_model_len` as long; [`MOST_TOKENS`] where the length does not matter, 0 if none.
     ///
     /// # Errors
     /// [`Refusal::TooLarge`] past 64 bits.

@@ -168,7 +168,8 @@ pub(crate) fn on_any(
             "reported-block-size",
             format!(
                 "vLLM's metrics will show a block size of {}, the smallest group's, not {}.",
-                resolution.reported_block_size, resolution.block_size
+                thousands(resolution.reported_block_size),
+                thousands(resolution.block_size)
             ),
         ));
     }
@@ -263,11 +264,12 @@ fn misleading_lines(request: &Request, resolution: &Resolution, notes: &mut Vec<
         notes.push(Note::new(
             "one-request-does-not-fit",
             format!(
-                "The check passes, but one such request takes {per_request} blocks, and the pool \
+                "The check passes, but one such request takes {} blocks, and the pool \
                  hands out {}: one of its {} is the null block, which this release's check \
                  forgets. The longest requests run out of blocks.",
-                capacity.num_blocks.saturating_sub(1),
-                capacity.num_blocks
+                thousands(per_request),
+                thousands(capacity.num_blocks.saturating_sub(1)),
+                thousands(capacity.num_blocks)
             ),
         ));
     }

@@ -92,6 +92,7 @@ fn run(
     }
 }
 
+#[allow(clippy::too_many_lines)] // the pipeline, in its order
 fn decoder(
     request: &Request,
     common: &Common,
@@ -195,9 +196,10 @@ fn decoder(
         first.concerns |= asked_late;
         checks.cache_dtype = first.cache_dtype;
     }
-    let mut resolution = plan(request, config, (built, &ranges), &checks, notes, trace)?;
     let rank = Rank::of(request, common, config, profile, arch);
-    resolution.weights = weights::decoder(&rank, decoder, config.speculation.as_ref(), trace);
+    let weights = weights::decoder(&rank, decoder, config.speculation.as_ref(), trace);
+    let mut resolution = plan(request, config, (built, &ranges), &checks, notes, trace)?;
+    resolution.weights = weights;
     resolution.makings.mla = decoder.mla;
     resolution.makings.states = spec::decoder::linear_states(&context);
     notes::on_any(request, config, &resolution, notes);

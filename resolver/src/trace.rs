@@ -52,8 +52,9 @@ impl Trace {
         }
     }
 
-    /// Appends a decision; its text is only made if somebody will read it.
-    /// Long numbers in it get their thousands separated.
+    /// Puts a decision behind those of its stage and of earlier ones: all layers are built before
+    /// the first is asked for its spec. Its text is only made if somebody will read it; long
+    /// numbers in it get their thousands separated.
     pub(crate) fn step(
         &mut self,
         stage: Stage,
@@ -62,12 +63,19 @@ impl Trace {
         decided: impl FnOnce() -> String,
     ) {
         if !self.silent {
-            self.steps.push(TraceStep {
-                stage,
-                decided: separated(&decided()),
-                rule: Rule { file, function },
-            });
+            self.put(stage, Rule { file, function }, &decided());
         }
+    }
+
+    // apart from what is compiled for each closure
+    fn put(&mut self, stage: Stage, rule: Rule, decided: &str) {
+        let place = self.steps.partition_point(|other| other.stage <= stage);
+        let step = TraceStep {
+            stage,
+            decided: separated(decided),
+            rule,
+        };
+        self.steps.insert(place, step);
     }
 
     /// Appends a line of vLLM's log; its text, too, is only made if somebody will read it.
@@ -108,7 +116,7 @@ impl Trace {
     }
 }
 
-/// The text with `,` in every number of five digits or more.
+/// The text with `,` in every number of four digits or more, but for those in a name.
 fn separated(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     let mut rest = text;
@@ -119,7 +127,7 @@ fn separated(text: &str) -> String {
         let (before, number) = rest[..start + digits].split_at(start);
         out.push_str(before);
         match number.parse() {
-            Ok(value) if digits >= 5 && !before.ends_with(['.', '_']) => {
+            Ok(value) if digits > 3 && !before.ends_with(is_of_a_name) => {
                 out.push_str(&thousands(value));
             }
             _ => out.push_str(number),
@@ -130,6 +138,10 @@ fn separated(text: &str) -> String {
     out
 }
 
+fn is_of_a_name(before: char) -> bool {
+    before.is_ascii_alphanumeric() || matches!(before, '.' | '_')
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,8 +149,8 @@ mod tests {
     #[test]
     fn long_numbers_are_separated() {
         assert_eq!(
-            separated("42853 blocks of 1002240 B; 8192 tokens, 0.123456, fp8_e4m3 12345"),
-            "42,853 blocks of 1,002,240 B; 8192 tokens, 0.123456, fp8_e4m3 12,345"
+            separated("42853 blocks of 1002240 B; 8192 tokens, 0.123456, SM1000, fp8_e4m3 12345"),
+            "42,853 blocks of 1,002,240 B; 8,192 tokens, 0.123456, SM1000, fp8_e4m3 12,345"
         );
         assert_eq!(
             separated("99999999999999999999999 é 1"),

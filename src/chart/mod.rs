@@ -157,14 +157,12 @@ impl Pool {
 
 /// Blocks of a pool, and tokens of the longest request in it.
 fn held(resolution: &Resolution, bytes: u64) -> [u64; 2] {
-    match resolution.fit(bytes) {
-        Ok(fit) => [fit.requests.num_blocks, fit.longest_request],
+    let blocks = match resolution.fit(bytes) {
+        Ok(fit) => fit.requests.num_blocks,
         // vLLM would not start with it, but a shorter request may fit
-        Err(_) => [
-            bytes.checked_div(resolution.bytes_per_block).unwrap_or(0),
-            resolution.longest_request(bytes).unwrap_or(0),
-        ],
-    }
+        Err(_) => bytes.checked_div(resolution.bytes_per_block).unwrap_or(0),
+    };
+    [blocks, resolution.longest_request(bytes).unwrap_or(0)]
 }
 
 impl Charts {

@@ -38,23 +38,22 @@ pub fn block(html: &mut Markup, resolution: &Resolution) {
             segment(html, (index, member), percent(bytes, whole), resolution);
             filled = filled.saturating_add(bytes);
         }
-        let unused = if group.padding_bytes == 0 {
-            "fills the block".to_owned()
-        } else {
-            format!("{} unused", text::exact_bytes(group.padding_bytes))
-        };
+        let mut unused = "fills the block".to_owned();
+        let mut says = String::new();
         if group.padding_bytes > 0 {
-            html.add(
-                "<span class=\"padding\" tabindex=\"0\" role=\"img\" aria-label=\"{}\" data-says=\"{} of each block of this group, from offset {} on: its pages are narrower than the widest group's\"></span>",
-                &[
-                    &unused,
-                    &unused,
-                    &text::exact_bytes(whole.saturating_sub(group.padding_bytes)),
-                ],
+            unused = format!("{} unused", text::exact_bytes(group.padding_bytes));
+            says = format!(
+                "{unused} of each block of this group, from offset {} on: its pages are narrower than the widest group's",
+                text::exact_bytes(whole.saturating_sub(group.padding_bytes))
             );
+            html.add("<span class=\"padding\" data-says=\"{}\"></span>", &[&says]);
+        }
+        html.add("</span><span class=\"n\"", &[]);
+        if !says.is_empty() {
+            html.add(" tabindex=\"0\" data-says=\"{}\"", &[&says]);
         }
         html.add(
-            "</span><span class=\"n\">{}<small>{}</small></span></li>",
+            ">{}<small>{}</small></span></li>",
             &[&text::exact_bytes(filled), &unused],
         );
     }

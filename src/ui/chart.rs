@@ -8,6 +8,7 @@ use kv_resolver::units::fixed;
 use leptos::prelude::document;
 
 use super::groups::{colour, key};
+use super::kinds::nothing_said;
 use crate::chart::{Charts, Level, Paint, Plot, Point, Sample, Tick, interval};
 use crate::markup::Markup;
 use crate::text;
@@ -20,11 +21,12 @@ pub fn chart(html: &mut Markup, resolution: &Resolution, pools: Option<[u64; 3]>
     let charts = Charts::new(resolution, pools);
     let names = resolution.group_names();
     html.add(
-        "<div class=\"charts\"><div class=\"columns\"><figure class=\"chart\">\
+        "<div class=\"charts\"><div class=\"columns\"><figure class=\"chart drawn\">\
          <figcaption><h3>One request's memory, by context length</h3></figcaption>",
         &[],
     );
     plot(html, &charts.memory);
+    points(html, "memory", &charts.table, &|row| text::bytes(row.total));
     html.add("<ul class=\"keys\">", &[]);
     for (group, name) in names.iter().enumerate() {
         html.add("<li>", &[]);
@@ -34,10 +36,13 @@ pub fn chart(html: &mut Markup, resolution: &Resolution, pools: Option<[u64; 3]>
     html.add("</ul></figure>", &[]);
     if let (Some(requests), Some(words)) = (&charts.requests, &charts.pool_words) {
         html.add(
-            "<figure class=\"chart\"><figcaption><h3>Requests that fit, by context length</h3></figcaption>",
+            "<figure class=\"chart drawn\"><figcaption><h3>Requests that fit, by context length</h3></figcaption>",
             &[],
         );
         plot(html, requests);
+        points(html, "requests", &charts.table, &|row| {
+            requests_of(row).unwrap_or_default() + " requests"
+        });
         html.add("<p class=\"hint\">{}</p></figure>", &[words]);
     }
     html.add("</div>", &[]);
@@ -47,7 +52,7 @@ pub fn chart(html: &mut Markup, resolution: &Resolution, pools: Option<[u64; 3]>
 
 fn plot(html: &mut Markup, plot: &Plot) {
     html.add(
-        "<div class=\"plot\" role=\"img\" aria-label=\"{}\"><div class=\"shapes\">\
+        "<div class=\"plot\"><div class=\"shapes\" role=\"img\" aria-label=\"{}\">\
          <svg viewBox=\"0 0 100 100\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
         &[&plot.words],
     );
@@ -57,14 +62,14 @@ fn plot(html: &mut Markup, plot: &Plot) {
             Paint::Under => "under",
             Paint::Band => "band",
         };
-        let outline = points(&shape.outline);
+        let outline = corners(&shape.outline);
         html.add("<polygon class=\"{}\" points=\"{}\"/>", &[class, &outline]);
     }
     for tick in &plot.heights {
         html.add("<path d=\"M0 {}h100\"/>", &[&percent(tick.at)]);
     }
     for line in &plot.lines {
-        html.add("<polyline points=\"{}\"/>", &[&points(line)]);
+        html.add("<polyline points=\"{}\"/>", &[&corners(line)]);
     }
     html.add("</svg>", &[]);
     let x = percent(plot.here.x);
@@ -92,7 +97,33 @@ fn plot(html: &mut Markup, plot: &Plot) {
         "<span style=\"left:{}%\">{}</span>",
         &plot.lengths,
     );
+    html.add("</div>", &[]);
+}
+
+/// What the doublings of the length come to, told beneath as they are pointed at: strips side by side, the first and the
+/// last half outside. Radio buttons, which the arrow keys walk by themselves.
+fn points(html: &mut Markup, name: &str, rows: &[Sample], told: &dyn Fn(&Sample) -> String) {
+    let doublings = rows.iter().filter(|row| row.length.is_power_of_two());
+    #[allow(clippy::cast_precision_loss)] // only drawn
+    let gaps = (doublings.clone().count() as f64 - 1.0).max(1.0);
+    html.add(
+        "<div class=\"points\" role=\"radiogroup\" aria-label=\"Read at a length: {}\" style=\"margin:0 -{}%\">",
+        &[name, &percent(50.0 / gaps)],
+    );
+    for row in doublings {
+        let words = [&text::tokens(row.length), ": ", &told(row)].concat();
+        html.add(
+            "<input type=\"radio\" name=\"{}\" aria-label=\"{}\" data-says=\"{}\">",
+            &[name, &words, &words],
+        );
+    }
     html.add("</div></div>", &[]);
+    nothing_said(html, "Point at the chart, or use Tab and arrow keys.");
+}
+
+/// How many fit, if there is a pool.
+fn requests_of(row: &Sample) -> Option<String> {
+    row.requests.map(|ends| interval(ends.map(Requests::shown)))
 }
 
 fn side(html: &mut Markup, start: &'static str, template: &'static str, ticks: &[Tick]) {
@@ -125,7 +156,7 @@ fn percent(value: f64) -> String {
     fixed(value, 2)
 }
 
-fn points(points: &[Point]) -> String {
+fn corners(points: &[Point]) -> String {
     let mut text = String::new();
     for point in points {
         // writing to a String cannot fail
@@ -171,11 +202,10 @@ fn table(html: &mut Markup, here: u64, names: &[String], rows: &[Sample]) {
             },
             &[&text::number(row.length)],
         );
-        let requests = row.requests.map(|ends| interval(ends.map(Requests::shown)));
         let bytes = row.by_group.iter().map(|bytes| text::bytes(*bytes));
         for cell in [text::bytes(row.total)]
             .into_iter()
-            .chain(requests)
+            .chain(requests_of(row))
             .chain(bytes)
         {
             html.add("<td class=\"n\">{}</td>", &[&cell]);

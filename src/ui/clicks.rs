@@ -11,7 +11,7 @@ use web_sys::{Element, HtmlElement, MouseEvent};
 
 use super::export::{EXPORT, export};
 use super::paste::{CLOSING, LEAVE_OUT};
-use super::suggestions::CHANGE;
+use super::suggestions::{self, CHANGE};
 use super::{kinds, model_search, releases};
 use crate::state::State;
 use crate::view::Toggle;
@@ -33,8 +33,10 @@ pub const TOGGLE: &str = "data-toggle";
 /// On a button: copies the text beside it.
 pub const COPY: &str = "data-copy";
 
-/// The id of the answer, where the focus goes when what was focused goes away.
+/// The id of the answer.
 pub const ANSWER_ID: &str = "answer";
+/// The id of its heading.
+pub const TITLE_ID: &str = "answer-title";
 
 /// How long "Copied" stays, and what a browser may still be busy with.
 pub const AFTER_A_MOMENT: Duration = Duration::from_millis(1600);
@@ -68,8 +70,7 @@ pub fn on_click(state: State, event: &MouseEvent) {
     } else if let Some((_, version)) = above(&target, RELEASE) {
         if let Ok(release) = version.parse() {
             state.change(|input| input.release = release);
-            // the button is drawn anew
-            request_animation_frame(move || focus(&releases::chip_id(release)));
+            focus_anew(releases::chip_id(release));
         }
     } else if let Some((_, index)) = above(&target, APPLY) {
         let answer = state.page.with_untracked(|page| page.answer().cloned());
@@ -80,7 +81,7 @@ pub fn on_click(state: State, event: &MouseEvent) {
         if let Some(advice) = advice.and_then(|(index, error)| error.advice.get(index)) {
             state.change(|input| input.apply(advice));
             // the button goes with the error
-            focus(ANSWER_ID);
+            focus_anew(TITLE_ID.to_owned());
         }
     } else if let Some((_, index)) = above(&target, CHANGE) {
         let answer = state.page.with_untracked(|page| page.answer().cloned());
@@ -88,8 +89,8 @@ pub fn on_click(state: State, event: &MouseEvent) {
         let change = index.parse::<usize>().ok().zip(memory);
         if let Some(change) = change.and_then(|(index, memory)| memory.changes.changes.get(index)) {
             state.change(|input| input.change(change));
-            // the list is drawn anew
-            focus(ANSWER_ID);
+            // by its place, the next press would make another change
+            focus_anew(suggestions::TITLE_ID.to_owned());
         }
     } else if target.id() == model_search::ID {
         model_search::open(state);
@@ -148,6 +149,11 @@ pub fn copy(button: &Element, text: &str) {
         move || button.set_text_content(label.as_deref()),
         AFTER_A_MOMENT,
     );
+}
+
+/// Puts the focus on an element that is being drawn anew: where what was pressed is, or was.
+fn focus_anew(id: String) {
+    request_animation_frame(move || focus(&id));
 }
 
 /// Puts the focus on an element by its id.

@@ -10,7 +10,7 @@ use web_sys::Element;
 
 use super::block::block;
 use super::chart::chart;
-use super::clicks::ANSWER_ID;
+use super::clicks::{ANSWER_ID, TITLE_ID};
 use super::figures::{capacity, figures};
 use super::groups::groups;
 use super::kinds::{kinds, shown};
@@ -20,6 +20,7 @@ use super::refusal::refusal;
 use super::releases::releases;
 use super::suggestions::suggestions;
 use super::why::why;
+use super::words::words;
 use crate::answer::Answer;
 use crate::markup::Markup;
 use crate::record::Record;
@@ -53,7 +54,7 @@ pub fn Detail() -> impl IntoView {
             id=ANSWER_ID
             class="detail"
             tabindex="-1"
-            aria-labelledby="answer-title"
+            aria-labelledby=TITLE_ID
             node_ref=section
         ></section>
     }
@@ -83,6 +84,7 @@ fn answer(answer: &Answer, record: Option<&Record>, shown: &str) -> Vec<String> 
     let mut html = Markup::new();
     head(&mut html, answer);
     standing(&mut html, answer, record);
+    words(html.cut());
     html.cut();
     match &answer.result {
         Ok(resolution) => resolved(&mut html, answer, resolution, shown),
@@ -125,8 +127,8 @@ fn head(html: &mut Markup, answer: &Answer) {
     let outcome = answer.outcome();
     let gpu = answer.gpu;
     html.add(
-        "<div class=\"detail-head\"><h2 id=\"answer-title\">{}",
-        &[answer.dtype.as_str()],
+        "<div class=\"detail-head\"><h2 id=\"{}\" tabindex=\"-1\">{}",
+        &[TITLE_ID, answer.dtype.as_str()],
     );
     match &answer.result {
         Ok(resolution) if resolution.cache_dtype != answer.dtype => {

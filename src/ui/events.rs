@@ -7,7 +7,7 @@ use web_sys::{
     DragEvent, Element, Event, HtmlInputElement, HtmlSelectElement, HtmlTextAreaElement,
 };
 
-use super::{drop, kinds, model_field, model_search, paste, tools};
+use super::{drop, export, kinds, model_field, model_search, paste, tools};
 use crate::state::State;
 
 const KINDS: [&str; 11] = [
@@ -48,6 +48,9 @@ fn on_event(state: State, event: &Event) {
         state.read_pasted(&field.value());
     }
     kinds::on_event(state, event, &target);
+    if event.type_() == "focusin" {
+        export::leave(&target);
+    }
     if event.type_() != "change" {
         return;
     }

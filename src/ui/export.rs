@@ -35,6 +35,16 @@ pub fn menu() -> String {
     html.into_string()
 }
 
+/// The focus has gone to an element: the browser keeps open what it goes out of.
+pub fn leave(to: &Element) {
+    let is_out = matches!(to.closest("#export, [popovertarget]"), Ok(None));
+    let menu = document().get_element_by_id("export").filter(|_| is_out);
+    if let Some(menu) = menu {
+        // closed already is well
+        let _ = menu.unchecked_into::<HtmlElement>().hide_popover();
+    }
+}
+
 /// Copies or saves what the button names.
 pub fn export(state: State, button: &Element, index: &str) {
     let format = index

@@ -179,7 +179,7 @@ fn row_head(html: &mut Markup, row: &GridRow, sort: Sort) {
 }
 
 impl CellMarkup {
-    fn new(cell: &Cell, row: &GridRow, answers: Option<i128>) -> Self {
+    fn new(cell: &Cell, row: &GridRow, answers: Option<u64>) -> Self {
         let outcome = cell.outcome();
         let mut html = Markup::new();
         html.add(
@@ -194,7 +194,7 @@ impl CellMarkup {
         if let Some(count) = answers.filter(|_| says_so) {
             let (mark, why) = match count {
                 0 => ("○", "derived".to_owned()),
-                count => ("●", ["verified, ", &count.to_string()].concat()),
+                count => ("●", ["verified, ", &text::number(count)].concat()),
             };
             html.add(
                 "<small class=\"stands\" title=\"{}\"><i aria-hidden=\"true\">{}</i><span class=\"hidden\">{}</span></small>",

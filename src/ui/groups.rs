@@ -44,8 +44,7 @@ fn some(bytes: u64) -> String {
 /// A table with a bar for each group.
 pub fn groups(html: &mut Markup, resolution: &Resolution) {
     html.add(
-        "<div class=\"groups\"><h3>Who holds a request of {}</h3><p class=\"hint\">A group is layers that share a block table. In flight is \
-         held back for tokens that are scheduled and not yet settled; padding is what a block has beyond the group’s own \
+        "<div class=\"groups\"><h3>Who holds a request of {}</h3><p class=\"hint\">Padding is what a block has beyond the group’s own \
          pages.</p>\
          <div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Bytes by group\"><table class=\"plain\"><thead><tr><th scope=\"col\">Group</th>\
          <th scope=\"col\" class=\"n\">Blocks</th><th scope=\"col\" class=\"n\">Kept</th>\

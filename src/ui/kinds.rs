@@ -46,8 +46,7 @@ pub fn kinds(html: &mut Markup, resolution: &Resolution, shown: &str) {
     let chosen = layers.position(|layer| layer.first == shown);
     let chosen = chosen.unwrap_or_default();
     html.add(
-        "<div class=\"kinds\"><fieldset><legend>What a layer stores</legend><p class=\"hint\">A slot is one stored state; \
-         a page is one layer's slots for one block, padded to its alignment.</p><div class=\"choices\">",
+        "<div class=\"kinds\"><fieldset><legend>What a layer stores</legend><div class=\"choices\">",
         &[],
     );
     for (index, layer) in resolution.layers.iter().enumerate() {

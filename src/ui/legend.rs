@@ -20,7 +20,8 @@ pub fn legend() -> String {
         );
     }
     html.add(
-        "<li class=\"plain-word\"><b>≈ n×</b> so many requests of the context length fit, by what a start-up is \
+        "<li class=\"plain-word\"><b>B/token</b> what one more token takes, past every window</li>\
+         <li class=\"plain-word\"><b>≈ n×</b> so many requests of the context length fit, by what a start-up is \
          likely to leave for the KV cache. A GPU of less memory can hold more: vLLM’s defaults for it are smaller steps, and \
          windows reserve less</li>",
         &[],

@@ -73,7 +73,7 @@ fn bytes(html: &mut Markup, name: &str, sign: &str, interval: Interval) {
     ends(html, name, sign, [&low, &likely, &high]);
 }
 
-const HEAD: &str = "<div class=\"scroll\" tabindex=\"0\"><table class=\"ends\"><thead><tr><td></td><th \
+const HEAD: &str = "<div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"{}\"><table class=\"ends\"><thead><tr><td></td><th \
                     scope=\"col\">least pool</th><th scope=\"col\">likely</th><th scope=\"col\">most \
                     pool</th></tr></thead><tbody>";
 
@@ -113,7 +113,7 @@ pub fn size(pool: Interval) -> String {
 
 fn estimate(html: &mut Markup, budget: &Budget) {
     bar(html, budget);
-    html.add(HEAD, &[]);
+    html.add(HEAD, &["The pool, part by part"]);
     bytes(html, "torch’s total, GiB", "", budget.torch_total);
     let share = budget.gpu_memory_utilization.to_string();
     bytes(
@@ -247,7 +247,7 @@ fn holds(html: &mut Markup, memory: &Memory) {
             ""
         }],
     );
-    html.add(HEAD, &[]);
+    html.add(HEAD, &["What it holds"]);
     let name = |length: u64| ["requests of ", &text::tokens(length)].concat();
     let starts = planned.ends[2].fit.is_ok();
     if !starts {

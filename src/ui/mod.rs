@@ -35,6 +35,7 @@ mod taken_apart;
 mod tools;
 mod verdict;
 mod why;
+mod words;
 
 pub use changes::Changes;
 pub use clicks::on_click;

@@ -7,15 +7,17 @@ use crate::text;
 
 /// The attribute of a button that makes a change; its value is the change's place.
 pub const CHANGE: &str = "data-change";
+/// The id of the list's heading, where the focus goes when the list is drawn anew.
+pub const TITLE_ID: &str = "suggestions-title";
 /// Changes that are shown at once.
 const AT_ONCE: usize = 6;
 
 /// The list. `length` is the context length that was asked.
 pub fn suggestions(html: &mut Markup, changes: &Changes, length: u64) {
     html.add(
-        "<section class=\"changes-to-make\" aria-labelledby=\"suggestions-title\"><h3 id=\"suggestions-title\">What to \
+        "<section class=\"changes-to-make\" aria-labelledby=\"{}\"><h3 id=\"{}\" tabindex=\"-1\">What to \
          change</h3>",
-        &[],
+        &[TITLE_ID, TITLE_ID],
     );
     if changes.changes.is_empty() {
         html.add(

@@ -76,24 +76,21 @@ struct Part<'a> {
 }
 
 /// Parts of a whole, to scale, what is said of each, and all their names beneath: thin
-/// ones have no room for theirs.
+/// ones have no room for theirs, nor for a finger.
 fn bar(html: &mut Markup, title: &'static str, (parts, whole): (&[Part], u64)) {
     html.add(
-        "<div class=\"bar tall\" role=\"group\" aria-label=\"{}\">",
+        "<div class=\"bar tall\" role=\"img\" aria-label=\"{}\">",
         &[title],
     );
     for part in parts {
         let share = percent(part.bytes, whole);
-        let bytes = text::exact_bytes(part.bytes);
         html.add(
-            "<span class=\"part {} {}\" style=\"flex-grow:{};--pieces:{}\" tabindex=\"0\" role=\"img\" aria-label=\"{}, {}\" data-says=\"{}\">",
+            "<span class=\"part {} {}\" style=\"flex-grow:{};--pieces:{}\" data-says=\"{}\">",
             &[
                 part.class,
                 lined(share, part.cells),
                 &fixed(share, 3),
                 &part.cells.to_string(),
-                part.name,
-                &bytes,
                 &part.says,
             ],
         );
@@ -101,21 +98,26 @@ fn bar(html: &mut Markup, title: &'static str, (parts, whole): (&[Part], u64)) {
             html.text(part.name);
         }
         if share >= BYTES_ROOM {
-            html.text(" ").text(&bytes);
+            html.text(" ").text(&text::exact_bytes(part.bytes));
         }
         html.add("</span>", &[]);
     }
-    html.add("</div><ul class=\"part-names\" aria-hidden=\"true\">", &[]);
+    html.add("</div><ul class=\"part-names\">", &[]);
     for part in parts {
         html.add(
-            "<li><i class=\"swatch {}\"></i>{} <span class=\"n\">{}</span></li>",
-            &[part.class, part.name, &text::exact_bytes(part.bytes)],
+            "<li tabindex=\"0\" data-says=\"{}\"><i class=\"swatch {}\"></i>{} <span class=\"n\">{}</span></li>",
+            &[
+                &part.says,
+                part.class,
+                part.name,
+                &text::exact_bytes(part.bytes),
+            ],
         );
     }
     html.add("</ul>", &[]);
     nothing_said(
         html,
-        "Point at a part, or move to it by Tab, for its offset and stride.",
+        "Point at a part, or move to its name by Tab, for its offset and stride.",
     );
     html.add("</div>", &[]);
 }

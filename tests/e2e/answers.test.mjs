@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setUp, withPage } from './harness.mjs';
-import { addressHas, mounted, parts } from './page.mjs';
+import { addressHas, focusIs, mounted, parts } from './page.mjs';
 
 const context = setUp();
 
@@ -54,14 +54,60 @@ test('a cell shows its whole answer, the address keeps it, and a reload shows it
   });
 });
 
-test('advice is applied with one press, and the focus goes to the new answer', async () => {
+test('advice is applied with one press, and the focus is on what it led to', async () => {
   await withPage(context, { path: '?gpu=b200&kv_cache_dtype=bfloat16' }, async (page) => {
     await mounted(page);
     const { answer, title } = parts(page);
     await answer.getByRole('button', { name: /^Apply/ }).first().click();
     assert.match(await title.innerText(), /→ fp8_ds_mla/);
-    assert.equal(await page.evaluate(() => document.activeElement.id), 'answer');
+    assert.ok(await focusIs(page, 'answer-title'));
   });
+});
+
+test('why: the steps are in the order of a start-up, the memory among them', async () => {
+  for (const [path, counts] of [['', 'all that the process has taken counts'], ['?release=0.26.0&kv_cache_dtype=fp8', 'of torch\'s']]) {
+    await withPage(context, { path }, async (page) => {
+      await mounted(page);
+      const steps = await page.locator('.why li').allInnerTexts();
+      const place = (name) => steps.findIndex((step) => step.includes(name));
+      const order = ['request_memory', 'initialize_model', 'get_kv_cache_spec', 'determine_available_memory', 'a block has'];
+      const places = order.map(place);
+      assert.ok(places.every((at, nth) => at > (places[nth - 1] ?? 0)), `${places} in ${steps.join('\n')}`);
+      assert.match(steps[places[3]], /GiB are likely left for the KV cache \([\d.]+ to [\d.]+\): [\d.]+ − [\d.]+ weights/);
+      assert.ok(steps[places[3]].includes(counts), steps[places[3]]);
+    });
+  }
+});
+
+test('every word that answers are told in is explained before them, by keyboard too', async () => {
+  await withPage(context, {}, async (page) => {
+    await mounted(page);
+    const summary = page.getByText(/^What the words mean: backend/);
+    await summary.focus();
+    await page.keyboard.press('Enter');
+    const said = await page.locator('.words').innerText();
+    for (const word of ['backend', 'slot', 'page', 'group', 'block', 'marginal bytes per token', 'fixed bytes per request', 'request bytes', 'pool', 'environment']) {
+      assert.match(said, new RegExp(`^${word}$`, 'm'));
+    }
+    assert.ok(await page.locator('.words dd').last().isVisible());
+    const before = await page.locator('.words').evaluate((words) =>
+      Boolean(words.compareDocumentPosition(document.querySelector('.facts')) & Node.DOCUMENT_POSITION_FOLLOWING));
+    assert.ok(before);
+  });
+});
+
+test('numbers have their thousands apart, but for those in code', async () => {
+  for (const path of ['', '?model=Qwen/Qwen3-32B&block_size=16&tensor_parallel_size=1', '?release=0.26.0&kv_cache_dtype=fp8&pool_gib=4']) {
+    await withPage(context, { path }, async (page) => {
+      await mounted(page);
+      const bare = await page.evaluate(() => {
+        const text = document.querySelector('main').cloneNode(true);
+        for (const code of text.querySelectorAll('pre, code, option, .error, .model, [role="listbox"]')) code.remove();
+        return text.textContent.match(/(?<![\w.,-]|RTX |PRO )\d{4,}(?![\w-])/g);
+      });
+      assert.equal(bare, null);
+    });
+  }
 });
 
 test('a refusal that names the wrong cure gets the right one', async () => {

@@ -50,6 +50,28 @@ test('the table has the figures, and stays open when the question changes', asyn
   });
 });
 
+test('a length that is pointed at is read out beneath, by mouse and by arrow keys, and nothing moves', async () => {
+  await withPage(context, { path: '?pool_gib=40' }, async (page) => {
+    await mounted(page);
+    const [memory, requests] = await page.locator('.chart').all();
+    const table = () => page.locator('.charts > details').evaluate((element) => element.getBoundingClientRect().top + scrollY);
+    const before = await table();
+    const said = (chart) => chart.locator('.says').innerText();
+    assert.match(await said(memory), /^Point at the chart/);
+    const shapes = memory.locator('.shapes');
+    const { width, height } = await shapes.boundingBox();
+    await shapes.hover({ position: { x: width * 0.6, y: height / 2 }, force: true });
+    assert.match(await said(memory), /^65,536 tokens: 6\.\d+ GiB$/);
+    await requests.getByRole('radio').first().focus();
+    assert.match(await said(requests), /^1,024 tokens: \d+\.\d\d requests$/);
+    await page.keyboard.press('ArrowRight');
+    assert.match(await said(requests), /^2,048 tokens: /);
+    await page.keyboard.press('Tab');
+    assert.notEqual(await page.evaluate(() => document.activeElement.type), 'radio', 'one stop of Tab');
+    assert.equal(await table(), before);
+  });
+});
+
 for (const width of [360, 390]) {
   test(`${width} px: neither a chart nor the open table is wider than the page`, async () => {
     await withPage(context, { viewport: { width, height: 800 }, hasTouch: true }, async (page) => {

@@ -16,8 +16,9 @@ function inspector(page) {
     kind: (name) => page.locator('.choices label', { has: page.getByText(name, { exact: true }) }).getByRole('radio'),
     pages: (name) => page.locator('.block').getByRole('button', { name }),
     block: page.locator('.block .says'),
-    slot: panel.getByRole('group', { name: 'Slot' }),
-    page: panel.getByRole('group', { name: 'Page' }),
+    slot: panel.getByRole('img', { name: 'Slot' }),
+    page: panel.getByRole('img', { name: 'Page' }),
+    names: (bar, name) => bar.locator('xpath=..').locator('.part-names li', { hasText: name }),
     said: (bar) => bar.locator('xpath=..').locator('.says'),
     copied: async (name) => {
       await panel.getByRole('button', { name }).click();
@@ -42,6 +43,7 @@ test('a page of the block tells where it lies, by mouse and by keyboard, and not
     assert.match(await block.innerText(), /^20 × C128 1,728 B: the page of model\.layers\.3\.attn at offset 967,680 B/);
     await page.keyboard.press('Tab');
     assert.doesNotMatch(await block.innerText(), /C128 1,728/);
+    assert.match(await block.innerText(), /unused of each block|21 × /);
     assert.equal(await place(), before);
     await page.locator('.block .padding').first().hover();
     assert.match(await block.innerText(), /unused of each block of this group/);
@@ -58,11 +60,11 @@ test('pressing pages takes their kind apart: rows, then the footer of scales, th
     const [rows, footer, alignment] = await widths(view.page);
     assert.ok(Math.abs(rows / footer - 36_864 / 512) < 8, `${rows} : ${footer}`);
     assert.ok(alignment >= 2, 'what is thin is seen');
-    await view.page.getByRole('img', { name: 'footer, 512 B' }).focus();
+    await view.names(view.page, 'footer').focus();
     assert.equal(await view.said(view.page).innerText(), 'footer: 512 B at +36,864, 64 of 8 B by state: scales, pad');
     const [nope, rope] = await widths(view.slot);
     assert.ok(Math.abs(nope / rope - 448 / 128) < 0.2, `${nope} : ${rope}`);
-    await view.slot.getByRole('img', { name: 'rope, 128 B' }).hover();
+    await view.slot.locator('.part').nth(1).hover();
     assert.match(await view.said(view.slot).innerText(), /^rope: 128 B of bfloat16, the first at \+448, every 576 B/);
     assert.match(await view.panel.locator('table').innerText(), /scales[\s\S]*\+36,864\s+7 × 64\s+8 B\s+ue8m0/);
   });

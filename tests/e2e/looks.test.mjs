@@ -89,7 +89,7 @@ async function looksRight(page, name) {
 
 async function violations(page) {
   await page.evaluate(axe);
-  const results = await page.evaluate(() => globalThis.axe.run());
+  const results = await page.evaluate(() => globalThis.axe.run({ rules: { 'target-size': { enabled: true } } }));
   return results.violations.map(
     ({ id, nodes }) => `${id}: ${nodes.slice(0, 3).map(({ target, failureSummary }) => `${target} ${failureSummary}`).join(' | ')}`,
   );

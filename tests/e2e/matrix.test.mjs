@@ -240,3 +240,58 @@ test('looking at it otherwise takes a frame, not an answer', async () => {
     assert.ok(slowest < 1000);
   });
 });
+
+test('the menu closes when the focus leaves it', async () => {
+  await withPage(context, {}, async (page) => {
+    await mounted(page);
+    const { open, menu } = tools(page);
+    await open.focus();
+    await page.keyboard.press('Enter');
+    await page.keyboard.press('Tab');
+    assert.ok(await menu.evaluate((element) => element.contains(document.activeElement)));
+    await page.keyboard.press('Shift+Tab');
+    assert.ok(await menu.isVisible(), 'back on its button it stays');
+    for (let turn = 0; turn < 8; turn += 1) await page.keyboard.press('Tab');
+    assert.ok(!(await menu.evaluate((element) => element.contains(document.activeElement))));
+    assert.ok(!(await menu.isVisible()));
+  });
+});
+
+test('a row of several GPUs has names as heavy as a row of one', async () => {
+  await withPage(context, {}, async (page) => {
+    await mounted(page);
+    const fonts = await page.locator('.matrix [data-gpu]').evaluateAll((all) =>
+      all.map((name) => `${getComputedStyle(name).fontWeight} ${getComputedStyle(name).fontSize}`));
+    assert.equal(new Set(fonts).size, 1);
+  });
+});
+
+for (const width of [390, 1300]) {
+  test(`${width} px: what scrolls sideways fades out until its end, and the keyboard reaches it`, async () => {
+    await withPage(context, { viewport: { width, height: 800 } }, async (page) => {
+      await mounted(page);
+      for (const summary of await page.locator('.charts summary').all()) await summary.click();
+      const scrollers = page.locator('.scroll');
+      let cut = 0;
+      for (const scroller of await scrollers.all()) {
+        const fade = () => scroller.evaluate(async (element) => {
+          await new Promise((resolve) => requestAnimationFrame(() => requestAnimationFrame(resolve)));
+          const { maskImage, maskPosition } = getComputedStyle(element);
+          return maskImage === 'none' ? 'none' : maskPosition;
+        });
+        if (await scroller.evaluate((element) => element.scrollWidth <= element.clientWidth)) {
+          assert.equal(await fade(), 'none');
+          continue;
+        }
+        cut += 1;
+        assert.match(await fade(), /^-40px/);
+        await scroller.evaluate((element) => element.scrollTo({ left: element.scrollWidth }));
+        assert.match(await fade(), /^0(px|%)/);
+        const reached = await scroller.evaluate((element) =>
+          element.querySelector('[tabindex="0"]') !== null || (element.tabIndex === 0 && element.ariaLabel !== null));
+        assert.ok(reached);
+      }
+      assert.ok(cut >= (width < 400 ? 4 : 1), `${cut} are cut`);
+    });
+  });
+}

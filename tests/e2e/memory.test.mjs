@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { setUp, withPage } from './harness.mjs';
-import { addressHas, mounted, parts } from './page.mjs';
+import { addressHas, focusIs, mounted, parts } from './page.mjs';
 
 const context = setUp();
 
@@ -33,7 +33,9 @@ test('a change is made with one press, and does what it said', async () => {
     assert.match(await changes(page).filter({ hasText: 'async scheduling off' }).innerText(), /5\.56 → 9\.79 requests/);
     await batch.getByRole('button', { name: /^Apply/ }).click();
     assert.match(await parts(page).verdict.innerText(), /15\.79 such requests fit/);
-    assert.equal(await page.evaluate(() => document.activeElement.id), 'answer');
+    assert.ok(await focusIs(page, 'suggestions-title'), 'the focus stays at the list, in view');
+    const top = await parts(page).answer.evaluate((element) => element.getBoundingClientRect().top);
+    assert.ok(top < 0, 'it is not scrolled to the top of the answer');
     await addressHas(page, 'max_num_batched_tokens=2048');
     assert.equal(await batch.count(), 0);
   });

@@ -32,4 +32,13 @@ export async function addressHas(page, text) {
   );
 }
 
+/** The id of what has the focus, and whether all of it is seen. */
+export async function focusIs(page, id) {
+  await page.waitForFunction((wanted) => document.activeElement.id === wanted, id);
+  return page.evaluate(() => {
+    const { top, bottom } = document.activeElement.getBoundingClientRect();
+    return top >= 0 && bottom <= innerHeight;
+  });
+}
+
 export { mounted };

@@ -28,6 +28,8 @@ struct End<'a> {
     #[serde(flatten)]
     fit: Option<&'a Fit>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    longest_request: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     error_type: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
@@ -39,9 +41,11 @@ struct End<'a> {
 pub fn plan_value(base: &Resolution, planned: &Planned, changes: &Changes) -> serde_json::Value {
     let ends = planned.ends.iter().map(|end| {
         let stopped = planned.stops.as_ref().or(end.fit.as_ref().err());
+        let fit = end.fit.as_ref().ok().filter(|_| stopped.is_none());
         End {
             pool_bytes: end.pool_bytes,
-            fit: end.fit.as_ref().ok().filter(|_| stopped.is_none()),
+            fit,
+            longest_request: fit.and_then(|_| base.longest_request(end.pool_bytes).ok()),
             error_type: stopped.map(|refusal| refusal.error_type()),
             error: stopped.map(ToString::to_string),
         }

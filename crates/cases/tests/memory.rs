@@ -8,7 +8,7 @@ use kv_resolver::memory::{
     self, Interval, PartKind, Source, check_printed, pool_of_tokens, printed_gib,
 };
 use kv_resolver::{
-    CacheDtype, Gpu, Outcome, Refusal, Release, Request, Value, resolve, resolve_quietly,
+    CacheDtype, Gpu, Outcome, Refusal, Release, Request, Stage, Value, resolve, resolve_quietly,
 };
 use proptest::prelude::*;
 
@@ -59,7 +59,7 @@ proptest! {
                     prop_assert_eq!(fit.max_model_len, whole.max_model_len);
                     prop_assert_eq!(fit.requests.num_blocks, capacity.num_blocks);
                     prop_assert_eq!(fit.requests.shown(), capacity.requests);
-                    prop_assert!(fit.longest_request >= fit.max_model_len);
+                    prop_assert!(base.longest_request(pool).unwrap() >= fit.max_model_len);
                 }
                 (Err(fit), Err(whole)) => prop_assert_eq!(fit, whole),
                 (fit, whole) => prop_assert!(false, "{fit:?} {:?}", whole.map(|whole| whole.outcome)),
@@ -420,4 +420,62 @@ fn a_printed_pool_is_taken_as_wide_as_it_was_printed() {
     );
     let refusal = memory::plan(&uncounted, None).unwrap_err();
     assert!(matches!(*refusal, Refusal::NotModelled(_)), "{refusal}");
+}
+
+#[test]
+fn why_tells_of_the_memory_where_a_start_up_comes_to_it() {
+    for (release, counts) in [
+        (Release::V0_26_0, "of torch's, the weights"),
+        (Release::V0_33_0, "all that the process has taken"),
+    ] {
+        let mut request = request(
+            MODELS_TRIED[0],
+            "h200",
+            r#"{"tensor_parallel_size":8,"kv_cache_dtype":"fp8"}"#,
+        );
+        request.release = release;
+        request.free_memory = Some(130 << 30);
+        let planned = memory::plan(&request, None).unwrap();
+        let mut sized = request.clone();
+        sized.available_memory = Some(planned.likely().pool_bytes);
+        let mut result = resolve(&sized);
+        memory::by_estimate(&request, &planned, &mut result);
+        let trace = result.unwrap().trace;
+        let place = |function: &str| {
+            let place = trace.iter().position(|step| step.rule.function == function);
+            place.unwrap_or_else(|| panic!("{function} in {trace:#?}"))
+        };
+        let asked = place("request_memory");
+        let built = place("initialize_model");
+        let left = place("Worker.determine_available_memory");
+        assert!(asked < built && built < left && left < trace.len() - 1);
+        let last_spec = trace.iter().rposition(|step| step.stage == Stage::Specs);
+        assert!(last_spec < Some(left));
+        assert!(
+            trace[asked].decided.ends_with(": 130.0 GiB are"),
+            "{}",
+            trace[asked].decided
+        );
+        assert!(
+            trace[left].decided.contains(counts),
+            "{}",
+            trace[left].decided
+        );
+    }
+}
+
+#[test]
+fn weights_that_do_not_fit_end_why_where_they_are_loaded() {
+    let flash = flash("{}", 8 << 30);
+    let smaller = request(MODELS_TRIED[0], "rtx-5090", "{}").gpu;
+    let error = memory::resolve_loaded(&Request {
+        gpu: smaller,
+        ..flash
+    })
+    .unwrap_err();
+    assert_eq!(error.refusal.stage(), Stage::Model);
+    assert_eq!(
+        error.trace.last().unwrap().rule.function,
+        "initialize_model"
+    );
 }

@@ -10,7 +10,6 @@ use kv_paste::printed_pool;
 use kv_resolver::capacity::{Fit, MOST_TOKENS, Share};
 use kv_resolver::catalog::GPUS;
 use kv_resolver::changes::{Changes, Served, changes};
-use kv_resolver::log;
 use kv_resolver::memory::{self, Budget, Interval, Planned, PrintedCheck, PrintedPool, Source};
 use kv_resolver::resolution::human_bytes;
 use kv_resolver::units::{format_gib, thousands};
@@ -145,7 +144,9 @@ impl Report {
     ) -> Result<Self, Box<StartupError>> {
         let open = memory::without_pool(request);
         let base = memory::if_free(request, resolve(&open)).map_err(Box::new)?;
-        let stop = |refusal: Box<Refusal>| Box::new(memory::stopped(request, &refusal, &base.log));
+        let stop = |refusal: Box<Refusal>| {
+            Box::new(memory::stopped(request, &refusal, &base.log, &base.trace))
+        };
         let printed = printed.unwrap_or_default();
         let pool = printed.pool(request).map_err(stop)?;
         let planned = memory::plan_on(request, &base, pool).map_err(stop)?;
@@ -156,9 +157,7 @@ impl Report {
             Some(refusal) => Err(*stop(refusal.clone())),
             None => resolve(&sized),
         };
-        if planned.source == Source::Estimated {
-            log::forget_pool(&mut likely);
-        }
+        memory::by_estimate(request, &planned, &mut likely);
         Ok(Self {
             changes: changes(request, &base, &planned, &GPUS),
             likely,

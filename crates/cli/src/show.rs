@@ -7,9 +7,10 @@ use std::path::Path;
 use clap::ArgMatches;
 use kv_cases::{MOST_CONFIG_BYTES, parse_config, result_value};
 use kv_resolver::catalog::{find_gpu, find_model};
+use kv_resolver::memory::resolve_loaded;
 use kv_resolver::{
     ComputeCapability, EngineArgs, Environment, Flag, FlagKind, Gpu, Refusal, Release, Request,
-    Usage, Value, resolve,
+    Usage, Value,
 };
 
 use crate::options::unruled;
@@ -19,7 +20,7 @@ pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
     let (model, request) = release(matches, "release")
         .and_then(|release| request(matches, release, gpu(matches)?))
         .map_err(io::Error::other)?;
-    let result = resolve(&request);
+    let result = resolve_loaded(&request);
     if let Err(error) = &result
         && let Refusal::BadCase(why) = &error.refusal
     {
@@ -253,6 +254,7 @@ pub fn parse_size(text: &str) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::options;
+    use kv_resolver::resolve;
 
     /// A question as it is typed; `'…'` is one word.
     fn asked(given: &str) -> Result<(String, Request), String> {
@@ -271,7 +273,7 @@ mod tests {
 
     fn said(given: &str) -> String {
         let (model, request) = asked(given).unwrap();
-        render::answer(&model, &request, &resolve(&request))
+        render::answer(&model, &request, &resolve_loaded(&request))
     }
 
     const R1: &str = "show deepseek-ai/DeepSeek-R1 --gpu h200 -tp 8 --pool 40GiB";
@@ -354,6 +356,23 @@ mod tests {
                 .unwrap_err()
                 .contains("--speculative-config")
         );
+    }
+
+    #[test]
+    fn weights_that_do_not_fit_stop_it_as_they_stop_a_plan() {
+        let flash = "show deepseek-ai/DeepSeek-V4-Flash --gpu rtx-5090";
+        let said = said(&[flash, " --pool 8GiB"].concat());
+        for part in [
+            "DOES NOT FIT: building the model",
+            "OutOfMemoryError: ",
+            "of weights on each GPU, as built",
+        ] {
+            assert!(said.contains(part), "{part} in {said}");
+        }
+        assert!(!said.contains("get_kv_cache_config"), "{said}");
+        // without a pool, memory is not looked at
+        let (_, open) = asked(flash).unwrap();
+        assert!(resolve_loaded(&open).is_ok());
     }
 
     #[test]

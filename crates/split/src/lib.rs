@@ -63,6 +63,8 @@ pub struct Halves {
     pub first: Vec<u8>,
     /// The rest.
     pub second: Vec<u8>,
+    /// What the first half imports by its place in here, as the module calls it.
+    pub imports: Vec<String>,
     /// Bytes of code by room, of each half.
     pub sizes: BTreeMap<String, [usize; 2]>,
 }
@@ -84,6 +86,11 @@ pub fn split(bytes: &[u8], linked: &[u8], rooms: &Rooms) -> Result<Halves, Error
     Ok(Halves {
         first: write::first(&module, &choice, &moved)?,
         second: write::second(&module, &choice, &moved)?,
+        imports: module
+            .imports
+            .iter()
+            .map(|import| import.name.to_owned())
+            .collect(),
         sizes,
     })
 }

@@ -134,7 +134,7 @@ fn both_halves_are_modules_that_fit_together() {
     let load = (format!("{}.{}", LOAD.0, LOAD.1), "function".to_owned());
     assert_eq!(
         imports(&first),
-        [("page.say".to_owned(), "function".to_owned()), load]
+        [("page.0".to_owned(), "function".to_owned()), load]
     );
     let shared = [
         ("first.m", "memory"),

@@ -189,8 +189,10 @@ pub fn first(module: &Module, choice: &Choice, moved: &[Range<u32>]) -> Result<V
     encoded.section(&all_types);
 
     let mut imports = ImportSection::new();
-    for import in &module.imports {
-        imports.import(import.module, import.name, same.entity_type(import.ty)?);
+    // by their places, for each name has a hash in it, which does not compress
+    for (place, import) in module.imports.iter().enumerate() {
+        let name = place.to_string();
+        imports.import(import.module, &name, same.entity_type(import.ty)?);
     }
     imports.import(
         LOAD.0,

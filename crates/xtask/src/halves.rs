@@ -139,8 +139,12 @@ fn publish(workspace: &Workspace, folder: &Path, halves: &kv_split::Halves) -> F
     }
     let first = put(&dist, "first", "wasm", &halves.first)?;
     let second = put(&dist, "second", "wasm", &halves.second)?;
+    let mut program = fs::read_to_string(folder.join(format!("{NAME}.js")))?;
+    for (place, name) in halves.imports.iter().enumerate() {
+        program = replace_once(&program, &format!(" {name}: "), &format!(" {place}: "))?;
+    }
     let program = replace_once(
-        &fs::read_to_string(folder.join(format!("{NAME}.js")))?,
+        &program,
         "\"./kv-explorer_bg.js\": import0,",
         &format!(
             "\"./kv-explorer_bg.js\": import0, {}: {{ {}: () => kvLoadSecondHalf(wasm) }},",

@@ -90,6 +90,7 @@ impl Record {
             .sum();
         let known = self.releases.values().flat_map(BTreeMap::keys);
         let architectures: BTreeSet<&str> = known.map(String::as_str).collect();
+        let all = thousands(all);
         let mut out = String::from(HEAD);
         // writing to a String cannot fail, here and below
         let _ = write!(
@@ -97,7 +98,7 @@ impl Record {
             "<p><b>{all}</b> of vLLM’s own answers, of {} releases and {} architectures, are compared field by field: \
              layers, groups, strides and offsets, blocks, tokens, concurrency, and errors to the letter. <b>All {all} are \
              equal</b>, on the command line and in a browser: a build in which one differs is not published.</p>\n\
-             <div class=\"scroll\" tabindex=\"0\"><table><thead><tr><th scope=\"col\">Architecture</th>",
+             <div class=\"scroll\" role=\"group\" tabindex=\"0\" aria-label=\"Counts\"><table><thead><tr><th scope=\"col\">Architecture</th>",
             self.releases.len(),
             architectures.len()
         );
@@ -114,7 +115,7 @@ impl Record {
                 let shown = if count == 0 {
                     "–".to_owned()
                 } else {
-                    count.to_string()
+                    thousands(count)
                 };
                 let _ = write!(out, "<td>{shown}</td>");
             }
@@ -122,6 +123,14 @@ impl Record {
         }
         out.push_str(FOOT);
         out
+    }
+}
+
+/// `6,475`
+fn thousands(count: usize) -> String {
+    match count / 1000 {
+        0 => count.to_string(),
+        more => format!("{},{:03}", thousands(more), count % 1000),
     }
 }
 
@@ -140,7 +149,7 @@ const HEAD: &str = "<!doctype html>
 :root { color-scheme: light dark; }
 body { margin: 0 auto; max-width: 1180px; padding: 24px clamp(14px, 3vw, 32px); font: 15px/1.55 system-ui, sans-serif; }
 p { max-width: 78ch; }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; background: linear-gradient(Canvas 0 0) 100% / 24px 100% no-repeat local, linear-gradient(to left, #8888, #0000) 100% / 12px 100% no-repeat; }
 table { border-collapse: collapse; font-size: 13px; font-variant-numeric: tabular-nums; }
 th, td { padding: 4px 9px; border-bottom: 1px solid color-mix(in srgb, currentColor 18%, transparent); text-align: right; white-space: nowrap; }
 tbody th, thead th:first-child { text-align: left; font-weight: 500; }

@@ -207,7 +207,11 @@ fn blocks(request: &Request, base: &Resolution, found: &mut Vec<Candidate>) {
         .filter(|tokens| *tokens != base.block_size)
     {
         found.push(Candidate::new(
-            format!("block_size {} → {tokens}", base.block_size),
+            format!(
+                "block_size {} → {}",
+                thousands(base.block_size),
+                thousands(tokens)
+            ),
             vec![(Flag::BlockSize, tokens.to_string())],
             if tokens < base.block_size {
                 "more blocks to keep account of, and some kernels are slower with small ones"

@@ -3,7 +3,7 @@
 use super::facts::{ELEMENT, Facts};
 use super::{Interval, Part, PartKind};
 use crate::gpu::Arch;
-use crate::units::MIB;
+use crate::units::{MIB, thousands};
 
 /// In KiB for each layer and graph, from public start-up logs: of dense models …
 const DENSE_KIB: [u64; 3] = [102, 205, 369];
@@ -55,8 +55,9 @@ pub(super) fn part(facts: &Facts) -> Part {
         kind: PartKind::CudaGraphs,
         bytes: Interval::new(low, likely, high),
         source: format!(
-            "{piecewise} sizes up to {largest} tokens in {} pieces, {full} of them whole; bytes of \
+            "{piecewise} sizes up to {} tokens in {} pieces, {full} of them whole; bytes of \
              each by public logs",
+            thousands(largest),
             layers + 1
         ),
     }

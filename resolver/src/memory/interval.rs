@@ -25,12 +25,11 @@ impl Interval {
     #[must_use]
     pub fn new(low: u64, likely: u64, high: u64) -> Self {
         let signed = |bytes| i64::try_from(bytes).unwrap_or(i64::MAX);
-        let mut ends = [low, likely, high];
-        ends.sort_unstable();
+        let (least, most) = (low.min(high), low.max(high));
         Self {
-            low: signed(ends[0]),
-            likely: signed(ends[1]),
-            high: signed(ends[2]),
+            low: signed(least.min(likely)),
+            likely: signed(likely.clamp(least, most)),
+            high: signed(most.max(likely)),
         }
     }
 

@@ -10,6 +10,7 @@ mod interval;
 mod other;
 mod printed;
 mod repacked;
+mod why;
 
 pub(crate) use device::weights_do_not_fit;
 pub use interval::Interval;
@@ -28,6 +29,7 @@ use crate::log::{self, LogLine};
 use crate::request::Request;
 use crate::resolution::Resolution;
 use crate::resolve::resolve;
+use crate::trace::TraceStep;
 use facts::Facts;
 
 /// A part of the memory beside the KV cache.
@@ -318,11 +320,11 @@ pub fn if_free(
     };
     match not_free(request, &request.gpu).filter(|_| is_later) {
         Some(refusal) => {
-            let lines = match &result {
-                Ok(resolution) => &resolution.log,
-                Err(error) => &error.log,
+            let (lines, trace) = match &result {
+                Ok(resolution) => (&resolution.log, &resolution.trace),
+                Err(error) => (&error.log, &error.trace),
             };
-            Err(stopped(request, &refusal, lines))
+            Err(stopped(request, &refusal, lines, trace))
         }
         None => result,
     }
@@ -345,16 +347,59 @@ pub fn not_free(request: &Request, gpu: &Gpu) -> Option<Box<Refusal>> {
     device::not_free(gpu, utilization, request.free_memory?)
 }
 
-/// A refusal of this stage, as a start-up ends with it; `lines` are those of one that
-/// goes on.
+/// A refusal of this stage, as a start-up ends with it; `lines` and `trace` are those of one
+/// that goes on.
 #[must_use]
-pub fn stopped(request: &Request, refusal: &Refusal, lines: &[LogLine]) -> StartupError {
+pub fn stopped(
+    request: &Request,
+    refusal: &Refusal,
+    lines: &[LogLine],
+    trace: &[TraceStep],
+) -> StartupError {
+    let last = match refusal {
+        // what a GPU has free is looked at before the model is made
+        Refusal::NotFree { .. } => Stage::Config,
+        _ => refusal.stage(),
+    };
+    let steps = trace.iter().filter(|step| step.stage <= last);
     StartupError {
         advice: advise(request, refusal),
         refusal: refusal.clone(),
         notes: Vec::new(),
         log: log::before(refusal, lines.to_vec()),
-        trace: Vec::new(),
+        trace: steps.cloned().collect(),
+    }
+}
+
+/// The answer to a question with a pool: weights that do not fit stop it before it comes to
+/// that. Without a pool, memory is not looked at.
+///
+/// # Errors
+/// As [`resolve`], or that the weights do not fit.
+pub fn resolve_loaded(request: &Request) -> Result<Resolution, StartupError> {
+    let has_pool = request.available_memory.is_some() || pinned(request).is_some();
+    if has_pool
+        && let Ok(base) = resolve(&without_pool(request))
+        && let Ok(budget) = budget(request, &base)
+        && let Some(refusal) = weights_do_not_fit(request, &budget)
+    {
+        return Err(stopped(request, &refusal, &base.log, &base.trace));
+    }
+    resolve(request)
+}
+
+/// Of an answer at a pool that is only estimated: what follows from the pool's size is not
+/// predicted of the log, and "why" tells how it is estimated.
+pub fn by_estimate(
+    request: &Request,
+    planned: &Planned,
+    result: &mut Result<Resolution, StartupError>,
+) {
+    if planned.source == Source::Estimated {
+        log::forget_pool(result);
+        if let Ok(budget) = &planned.budget {
+            why::explain(request, budget, result);
+        }
     }
 }
 

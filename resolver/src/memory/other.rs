@@ -4,7 +4,7 @@
 use super::facts::{ELEMENT, Facts};
 use super::{Interval, Part, PartKind};
 use crate::gpu::ComputeCapability;
-use crate::units::MIB;
+use crate::units::{MIB, thousands};
 
 /// By public start-up logs, one GPU …
 const ALONE_MIB: [u64; 3] = [50, 155, 615];
@@ -45,7 +45,7 @@ pub(super) fn part(facts: &Facts) -> Part {
             "CUDA's modules, NCCL's channels and libraries, {} GPUs: 0.7 to 1.7 GiB in public \
              logs; the fused all-reduce's buffers, {} MiB",
             facts.ranks,
-            fused / MIB
+            thousands(fused / MIB)
         ),
     }
 }

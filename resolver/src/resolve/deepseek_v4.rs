@@ -134,11 +134,7 @@ pub(super) fn deepseek_v4(
     let block_size = built
         .first()
         .map_or(dsv4_spec::BLOCK_SIZE, |first| first.block_size);
-    let mut resolution = plan(request, config, (built, &ranges), &checks, notes, trace)?;
-    if notes::odd_turns(config, notes) {
-        resolution.outcome = Outcome::Unverified;
-    }
-    resolution.weights = weights::deepseek_v4(
+    let weights = weights::deepseek_v4(
         &Rank::of(request, common, config, profile, arch),
         model,
         config,
@@ -146,6 +142,11 @@ pub(super) fn deepseek_v4(
         drafted.map(|drafted| drafted.weights()),
         trace,
     )?;
+    let mut resolution = plan(request, config, (built, &ranges), &checks, notes, trace)?;
+    resolution.weights = weights;
+    if notes::odd_turns(config, notes) {
+        resolution.outcome = Outcome::Unverified;
+    }
     if notes::on_deepseek_v4(config, implementation, block_size, profile, notes) {
         resolution.outcome = Outcome::Unverified;
     }
