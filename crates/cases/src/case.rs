@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use kv_resolver::catalog::{find_gpu, find_model};
+use kv_resolver::catalog::{CatalogGpu, GPUS, find_gpu, find_model};
 use kv_resolver::release::ReleaseError;
 use kv_resolver::{
     ComputeCapability, EngineArgs, Environment, Gpu, Refusal, Release, Request, Usage, Value,
@@ -120,6 +120,24 @@ fn without_nonfinite(text: &str) -> Option<String> {
 
 /// Reads a case: its id (null if it has none), and the request.
 pub fn parse_case(line: &str) -> (Value, Result<Request, CaseError>) {
+    read(line, None)
+}
+
+/// Reads a case that need not name a GPU, for it is asked of many.
+pub fn parse_open_case(line: &str) -> Result<Request, CaseError> {
+    read(line, GPUS.first()).1
+}
+
+/// What the GPU is called that a case names: its key, or its name where the case describes it. `None` if it names none.
+pub fn gpu_of(line: &str) -> Option<String> {
+    match parse_json(line).ok()?.get_set("gpu")? {
+        Value::String(key) => find_gpu(key).map(|gpu| gpu.key.to_owned()),
+        described => described_gpu(described).ok().map(|gpu| gpu.name),
+    }
+}
+
+/// `stand_in` is the GPU where the case names none.
+fn read(line: &str, stand_in: Option<&CatalogGpu>) -> (Value, Result<Request, CaseError>) {
     match parse_json(line) {
         Ok(Value::Object(mut entries)) => {
             let mut wrong = None;
@@ -132,7 +150,7 @@ pub fn parse_case(line: &str) -> (Value, Result<Request, CaseError>) {
             let id = case.get("id").cloned().unwrap_or_default();
             let request = match wrong {
                 Some(key) => malformed(format!("{key}: NaN and Infinity are no JSON numbers")),
-                None => request(&case),
+                None => request(&case, stand_in),
             };
             (id, request)
         }
@@ -145,7 +163,7 @@ pub fn parse_case(line: &str) -> (Value, Result<Request, CaseError>) {
 }
 
 /// The keys of a case.
-const KEYS: [&str; 11] = [
+pub const KEYS: [&str; 11] = [
     "id",
     "release",
     "model",
@@ -159,7 +177,7 @@ const KEYS: [&str; 11] = [
     "usage",
 ];
 
-fn request(case: &Value) -> Result<Request, CaseError> {
+fn request(case: &Value, stand_in: Option<&CatalogGpu>) -> Result<Request, CaseError> {
     if let Value::Object(entries) = case
         && let Some((key, _)) = entries
             .iter()
@@ -171,7 +189,10 @@ fn request(case: &Value) -> Result<Request, CaseError> {
         ));
     }
     // shapes first: a malformed case is malformed whatever it asks about
-    let gpu = gpu(case)?;
+    let gpu = match (case.get_set("gpu"), stand_in) {
+        (None, Some(gpu)) => gpu.gpu(),
+        (Some(_), _) | (None, None) => gpu(case)?,
+    };
     let args = args(case)?;
     let env = env(case)?;
     let available_memory = memory(case, "available_memory")?;

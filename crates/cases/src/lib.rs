@@ -2,12 +2,16 @@
 //! vLLM's vectors share.
 
 mod case;
+mod many;
 mod plan;
 mod result;
 
-pub use case::{CaseError, MOST_CONFIG_BYTES, parse_case, parse_config};
+pub use case::{
+    CaseError, KEYS, MOST_CONFIG_BYTES, gpu_of, parse_case, parse_config, parse_open_case,
+};
+pub use many::{Compared, Matrix, MatrixCell, StartingCell, StoppingCell, matrix};
 pub use plan::plan_value;
-pub use result::{result_json, result_value, value_json};
+pub use result::{False, True, result_json, result_value, value_json};
 
 use kv_resolver::{Outcome, Refusal, Resolution, StartupError, Value, resolve};
 

@@ -2,35 +2,69 @@
 
 use kv_resolver::trace::TraceStep;
 use kv_resolver::{Advice, LogLine, Note, Outcome, Resolution, Stage, StartupError, Value};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
+/// It starts, as far as vLLM decides before its first kernel.
 #[derive(Serialize)]
 struct Resolved<'a> {
+    /// The case's own.
     id: &'a Value,
-    ok: bool,
+    /// Always `true` here: by it the two kinds of results are told apart.
+    ok: True,
     #[serde(flatten)]
     resolution: &'a Resolution,
 }
 
+/// It stops, or there is no rule for it.
 #[derive(Serialize)]
 struct Refused<'a> {
+    /// The case's own.
     id: &'a Value,
-    ok: bool,
+    /// Always `false` here.
+    ok: False,
+    /// In one word.
     outcome: Outcome,
+    /// Where vLLM stops.
     stage: Stage,
+    /// Python's exception class, or `NotModelled` for ours.
     error_type: &'a str,
+    /// vLLM's text, verbatim.
     error: String,
+    /// What to change instead, which has been tried.
     advice: &'a [Advice],
+    /// What the error does not say by itself.
     notes: &'a [Note],
+    /// What vLLM logs before it stops, as far as it is predicted.
     log: &'a [LogLine],
+    /// Why.
     trace: &'a [TraceStep],
+}
+
+/// `true`, as a type: a reader of the JSON's types knows by it which fields there are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct True;
+
+impl Serialize for True {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(true)
+    }
+}
+
+/// `false`, as a type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct False;
+
+impl Serialize for False {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_bool(false)
+    }
 }
 
 impl<'a> Refused<'a> {
     fn new(id: &'a Value, error: &'a StartupError) -> Self {
         Self {
             id,
-            ok: false,
+            ok: False,
             outcome: error.refusal.outcome(),
             stage: error.refusal.stage(),
             error_type: error.refusal.error_type(),
@@ -48,7 +82,7 @@ pub fn result_json(id: &Value, result: &Result<Resolution, StartupError>) -> Str
     let json = match result {
         Ok(resolution) => serde_json::to_string(&Resolved {
             id,
-            ok: true,
+            ok: True,
             resolution,
         }),
         Err(error) => serde_json::to_string(&Refused::new(id, error)),

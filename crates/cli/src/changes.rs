@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::io;
 
 use clap::ArgMatches;
+use kv_cases::Compared;
 use kv_resolver::catalog::{CatalogGpu, GPUS, find_gpu};
 use kv_resolver::diff::{Change, Diff, FieldChange, StepChange, Weight, diff, dtypes};
 use kv_resolver::{CacheDtype, Gpu, Release, Request};
@@ -24,8 +25,7 @@ pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
         &asked.dtypes,
     );
     if matches.get_flag("json") {
-        let mut value = serde_json::to_value(&found).map_err(io::Error::other)?;
-        value["gpus"] = asked.keys.clone().into();
+        let value = Compared::new(&found, &asked.keys).value();
         let json = serde_json::to_string_pretty(&value).map_err(io::Error::other)?;
         lines::print(&format!("{json}\n"))?;
     } else {
