@@ -817,3 +817,85 @@ export interface ReleaseRow {
   /** The spellings that its `--kv-cache-dtype` takes. */
   cache_dtypes: CacheDtype[];
 }
+
+/** A start of vLLM, as its user writes it. */
+export interface ParsedCommand {
+  /** What it asks, but for what it does not say: give it a `gpu` to resolve it. */
+  case: ParsedCase;
+  /** The version in the name of the image, as written there; its release is in `case` if it has rules. */
+  version: string | null;
+  /** GPUs that it is shown, where that is said. */
+  visible_gpus: number | null;
+  /** The flags, of the same flag the last. */
+  flags: ParsedFlag[];
+  /** What was not taken as it stands, in words. */
+  problems: string[];
+  /** The same start as one command for a POSIX shell, where one can be written. */
+  command: string | null;
+  /** Starts of vLLM in the text; this is the first. */
+  starts: number;
+}
+
+/** A case but for what the text does not hold. */
+export interface ParsedCase {
+  /** The release, if the text names one that has rules. */
+  release?: Release;
+  /** The model, by the catalog's id if it is the catalog's. */
+  model?: string;
+  /** The GPU's key, if the text names one. */
+  gpu?: string;
+  /** The engine's flags. */
+  args: Args;
+  /** The `VLLM_` variables. */
+  env: Record<string, string>;
+  /** Who starts vLLM. */
+  usage: Usage;
+}
+
+/** A flag that was passed. */
+export interface ParsedFlag {
+  /** The name that vLLM keeps it under. */
+  name: string;
+  /** As it was written: `-tp`, `--kv_cache_dtype`. */
+  spelled: string;
+  /** Its value. */
+  value: unknown;
+  /** What it does to the answer, in a few words. */
+  standing: string;
+}
+
+/** What a log says of a start-up; of several the last. */
+export interface ParsedLog {
+  /** What was asked, as far as the log says it. */
+  case: ParsedCase;
+  /** vLLM's version, as printed; its release is in `case` if it has rules. */
+  version: string | null;
+  /** The flags, from the line of those that are not at their defaults, or else from the engine's own line. */
+  flags: ParsedFlag[];
+  /** They are the engine's: what came of the flags, not what was asked. */
+  is_effective: boolean;
+  /** The pool, which is printed rounded: from so many bytes to so many. */
+  available_bytes: [number, number] | null;
+  /** "GPU KV cache size" */
+  tokens: number | null;
+  /** The longest request, in tokens. */
+  max_model_len: number | null;
+  /** The error that it stopped with. */
+  error: PrintedError | null;
+  /** What was not taken as it stands, in words. */
+  problems: string[];
+  /** Start-ups in the text. */
+  starts: number;
+}
+
+/** An error of vLLM's that is known, in a log. */
+export interface PrintedError {
+  /** Where vLLM stopped. */
+  stage: Stage;
+  /** Python's exception class. */
+  error_type: string;
+  /** The text by which it is known. */
+  error: string;
+  /** The line it stands in, from 1. */
+  line: number;
+}

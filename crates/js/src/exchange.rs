@@ -16,36 +16,29 @@ pub fn case_text(case: &JsValue) -> Thrown<String> {
     if let Some(text) = case.as_string() {
         return Ok(text);
     }
-    let Some(case) = case
-        .dyn_ref::<Object>()
-        .filter(|case| !Array::is_array(case) && !case.is_function())
-    else {
+    // by typeof, for an object of another realm is no instance of this one's
+    if !case.is_object() || Array::is_array(case) {
         return Err(wrong_type("a case is an object or its JSON text", case));
-    };
-    let checked = Closure::<dyn Fn(JsValue, JsValue) -> Thrown<JsValue>>::new(number_checked);
-    let mut text = String::from("{");
-    for entry in Object::entries(case) {
-        let entry: Array = entry.unchecked_into();
-        let (key, value) = (entry.get(0), entry.get(1));
-        let name = key.as_string().unwrap_or_default();
-        let written = if CONFIGS.contains(&name.as_str()) {
-            JSON::stringify(&value)?
-        } else {
-            JSON::stringify_with_replacer(&value, checked.as_ref())?
-        };
-        // of what JSON has no word for, such as undefined, an object has no entry
-        let Some(value) = written.as_string() else {
-            continue;
-        };
-        if text.len() > 1 {
-            text.push(',');
-        }
-        text.extend(JSON::stringify(&key)?.as_string());
-        text.push(':');
-        text.push_str(&value);
     }
-    text.push('}');
-    Ok(text)
+    let case: &Object = case.unchecked_ref();
+    let checked = Closure::<dyn Fn(JsValue, JsValue) -> Thrown<JsValue>>::new(number_checked);
+    let mut parts = Vec::new();
+    for entry in Object::entries(case) {
+        let part = Object::from_entries(&Array::of1(&entry))?;
+        let name = entry.unchecked_into::<Array>().get(0).as_string();
+        let written = if CONFIGS.contains(&name.unwrap_or_default().as_str()) {
+            JSON::stringify(&part)?
+        } else {
+            JSON::stringify_with_replacer(&part, checked.as_ref())?
+        };
+        let written = written.as_string().unwrap_or_default();
+        // of what JSON has no word for, such as undefined, there is no entry
+        let inner = written
+            .strip_prefix('{')
+            .and_then(|rest| rest.strip_suffix('}'));
+        parts.extend(inner.filter(|inner| !inner.is_empty()).map(str::to_owned));
+    }
+    Ok(["{", &parts.join(","), "}"].concat())
 }
 
 /// JSON would write `null` for the one and other digits for the other.

@@ -8,6 +8,7 @@ pub mod answers;
 mod exchange;
 pub mod lists;
 pub mod numbers;
+pub mod pasted;
 
 use js_sys::Error;
 use serde::Serialize;
@@ -26,8 +27,8 @@ fn thrown(why: &str) -> JsValue {
     Error::new(why).into()
 }
 
-fn list<T: Serialize>(rows: &[T]) -> Thrown<JsValue> {
-    object(&serde_json::to_string(rows).map_err(|error| thrown(&error.to_string()))?)
+fn value<T: Serialize>(value: &T) -> Thrown<JsValue> {
+    object(&serde_json::to_string(value).map_err(|error| thrown(&error.to_string()))?)
 }
 
 /// What vLLM would do with a case: the object that `kvx resolve` writes for it.
@@ -36,9 +37,9 @@ fn list<T: Serialize>(rows: &[T]) -> Thrown<JsValue> {
 /// 2^53, which no number of JavaScript holds exactly: `resolveJson` takes and gives it.
 #[wasm_bindgen(unchecked_return_type = "Result")]
 pub fn resolve(
-    #[wasm_bindgen(unchecked_param_type = "Case | string")] case: &JsValue,
+    #[wasm_bindgen(unchecked_param_type = "Case | string")] question: &JsValue,
 ) -> Thrown<JsValue> {
-    object(&answered(case)?)
+    object(&answered(question)?)
 }
 
 /// The same as text: the line that `kvx resolve` writes, byte for byte.
@@ -46,13 +47,13 @@ pub fn resolve(
 /// @throws Error where the case cannot be read.
 #[wasm_bindgen(js_name = resolveJson)]
 pub fn resolve_json(
-    #[wasm_bindgen(unchecked_param_type = "Case | string")] case: &JsValue,
+    #[wasm_bindgen(unchecked_param_type = "Case | string")] question: &JsValue,
 ) -> Thrown<String> {
-    answered(case)
+    answered(question)
 }
 
-fn answered(case: &JsValue) -> Thrown<String> {
-    answers::resolved(&case_text(case)?).map_err(|why| thrown(&why))
+fn answered(question: &JsValue) -> Thrown<String> {
+    answers::resolved(&case_text(question)?).map_err(|why| thrown(&why))
 }
 
 /// Every GPU of the catalog × every cache dtype of the case's release. The case's own `gpu` and `kv_cache_dtype` are
@@ -61,9 +62,9 @@ fn answered(case: &JsValue) -> Thrown<String> {
 /// @throws Error where the case cannot be read, or names a model that is not in the catalog.
 #[wasm_bindgen(unchecked_return_type = "Matrix")]
 pub fn matrix(
-    #[wasm_bindgen(unchecked_param_type = "OpenCase | string")] case: &JsValue,
+    #[wasm_bindgen(unchecked_param_type = "OpenCase | string")] question: &JsValue,
 ) -> Thrown<JsValue> {
-    object(&answers::matrix_of(&case_text(case)?).map_err(|why| thrown(&why))?)
+    object(&answers::matrix_of(&case_text(question)?).map_err(|why| thrown(&why))?)
 }
 
 /// What changed from one release to another, as `kvx diff --json` writes it: over every GPU and every cache dtype, or
@@ -72,30 +73,51 @@ pub fn matrix(
 /// @throws Error where the case or a release cannot be read, or the model is not in the catalog.
 #[wasm_bindgen(unchecked_return_type = "Compared")]
 pub fn diff(
-    #[wasm_bindgen(unchecked_param_type = "OpenCase | string")] case: &JsValue,
+    #[wasm_bindgen(unchecked_param_type = "OpenCase | string")] question: &JsValue,
     #[wasm_bindgen(unchecked_param_type = "Release")] from: &JsValue,
     #[wasm_bindgen(unchecked_param_type = "Release")] to: &JsValue,
 ) -> Thrown<JsValue> {
     let (from, to) = (text_of("from", from)?, text_of("to", to)?);
-    object(&answers::changed(&case_text(case)?, &from, &to).map_err(|why| thrown(&why))?)
+    object(&answers::changed(&case_text(question)?, &from, &to).map_err(|why| thrown(&why))?)
+}
+
+/// A command as it is written in a shell, a container's file or a script: the first start of vLLM in the text. With a
+/// GPU, its `case` can be resolved.
+///
+/// @throws Error where there is no start of vLLM in the text.
+#[wasm_bindgen(js_name = parseCommand, unchecked_return_type = "ParsedCommand")]
+pub fn parse_command(
+    #[wasm_bindgen(unchecked_param_type = "string")] text: &JsValue,
+) -> Thrown<JsValue> {
+    value(&pasted::command(&text_of("text", text)?).map_err(|why| thrown(&why))?)
+}
+
+/// What vLLM's own log says of a start-up: what was asked, the pool that was printed, and how it ended.
+///
+/// @throws Error where there is no line of vLLM's log in the text.
+#[wasm_bindgen(js_name = parseLog, unchecked_return_type = "ParsedLog")]
+pub fn parse_log(
+    #[wasm_bindgen(unchecked_param_type = "string")] text: &JsValue,
+) -> Thrown<JsValue> {
+    value(&pasted::log(&text_of("text", text)?).map_err(|why| thrown(&why))?)
 }
 
 /// The models that a case can name by id; of others, pass the config.json as `hf_config`.
 #[wasm_bindgen(unchecked_return_type = "ModelRow[]")]
 pub fn models() -> Thrown<JsValue> {
-    list(&lists::models())
+    value(&lists::models())
 }
 
 /// The GPUs that a case can name by key.
 #[wasm_bindgen(unchecked_return_type = "GpuRow[]")]
 pub fn gpus() -> Thrown<JsValue> {
-    list(&lists::gpus())
+    value(&lists::gpus())
 }
 
 /// The releases of vLLM that have rules, oldest first.
 #[wasm_bindgen(unchecked_return_type = "ReleaseRow[]")]
 pub fn releases() -> Thrown<JsValue> {
-    list(&lists::releases())
+    value(&lists::releases())
 }
 
 /// The package's version.

@@ -5,6 +5,7 @@
 mod browser;
 mod halves;
 mod native;
+mod js;
 mod page;
 mod record;
 mod release;
@@ -26,6 +27,7 @@ cargo xtask COMMAND
                              build the explorer and serve it on localhost, rebuilding on change
                              (port 8080 or the next free one; optimized unless --dev)
   build                      build the page into dist/
+  js                         build the npm package into target/js/kv-explorer, and print what it weighs
   test [STEP...]             run every test that CI runs, or only the steps named
   tables                     write what is generated: from vLLM's own tables (resolver/tables/), and public/models.json
   record                     compare every vector, and write what they cover: public/record.json,
@@ -74,6 +76,11 @@ fn run(arguments: &[&str]) -> Fallible {
             let workspace = Workspace::discover()?;
             setup::for_page(&workspace)?;
             page::build(&workspace)
+        }
+        ("js", []) => {
+            let workspace = Workspace::discover()?;
+            setup::for_page(&workspace)?;
+            js::build(&workspace)
         }
         ("serve", options) => {
             let options = page::ServeOptions::parse(options)?;

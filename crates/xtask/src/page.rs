@@ -68,7 +68,7 @@ pub fn build(workspace: &Workspace) -> Fallible {
     if workspace.dist().exists() {
         fs::remove_dir_all(workspace.dist())?;
     }
-    run(light(&mut trunk(workspace, "build")))?;
+    run(light(trunk(workspace, "build").arg("--release")))?;
     halves::split(workspace)
 }
 
@@ -90,7 +90,7 @@ pub fn serve(workspace: &Workspace, options: &ServeOptions) -> Fallible {
         .arg("--dist")
         .arg(workspace.target.join("serve"));
     if !options.is_dev {
-        light(&mut command);
+        light(command.arg("--release"));
     }
     if options.opens_browser {
         command.arg("--open");
@@ -133,13 +133,12 @@ fn trunk(workspace: &Workspace, subcommand: &str) -> Command {
     command
 }
 
-/// Makes trunk build what is published, as small as it gets: the standard library is compiled with the page, for size,
+/// Makes a build make what is published, as small as it gets: the standard library is compiled with the page, for size,
 /// and a panic stops at once, without the text that nobody would see: an eighth of the page.
 ///
 /// rustc calls these options unstable. They do not move here: rust-toolchain.toml names one exact release.
-fn light(trunk: &mut Command) -> &mut Command {
-    trunk
-        .arg("--release")
+pub fn light(build: &mut Command) -> &mut Command {
+    build
         .env("RUSTC_BOOTSTRAP", "1")
         .env("CARGO_UNSTABLE_BUILD_STD", "std,panic_abort")
         .env("CARGO_UNSTABLE_BUILD_STD_FEATURES", "optimize_for_size")

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use crate::workspace::{Fallible, Workspace, output, run};
-use crate::{native, page, setup, tables, vectors};
+use crate::{js, native, page, setup, tables, vectors};
 
 /// One step: its name on the command line, what it shows, and how.
 pub struct Step {
@@ -95,6 +95,11 @@ const STEPS: &[Step] = &[
         run: |workspace| {
             page::browser_tests(workspace, &[format!("tests/e2e/{}", page::WEIGHT_TEST)])
         },
+    },
+    Step {
+        name: "js",
+        shows: "the npm package does what its README says, in Node and in Chromium, with kvx's own answers",
+        run: |workspace| js::build(workspace).and_then(|()| js::test(workspace)),
     },
     Step {
         name: "browser",

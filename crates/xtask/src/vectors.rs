@@ -168,7 +168,8 @@ pub fn answers_folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("native-answers")
 }
 
-fn vector_files(folder: &Path) -> Fallible<Vec<PathBuf>> {
+/// The files of vectors in a folder, sorted.
+pub fn vector_files(folder: &Path) -> Fallible<Vec<PathBuf>> {
     let mut files = Vec::new();
     if folder.is_dir() {
         for entry in fs::read_dir(folder)? {

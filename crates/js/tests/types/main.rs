@@ -12,7 +12,7 @@ use rust::Source;
 use serde_json::Value;
 
 /// What the functions return.
-const RETURNED: [&str; 7] = [
+const RETURNED: [&str; 9] = [
     "Resolved",
     "Refused",
     "Matrix",
@@ -20,6 +20,8 @@ const RETURNED: [&str; 7] = [
     "ModelRow",
     "GpuRow",
     "ReleaseRow",
+    "ParsedCommand",
+    "ParsedLog",
 ];
 
 /// Types of the same names, of which no function returns any: what `kvx plan` would change.
@@ -109,6 +111,24 @@ fn so_is_everything_else() {
     let diff = kv_js::answers::changed(flash, "0.29.0", "0.33.0").unwrap();
     check(&diff, &named("Compared"));
     assert!(diff.contains("\"changes\":[{"));
+    let command = kv_js::pasted::command(
+        "docker run -e VLLM_KV_CACHE_LAYOUT=NHD vllm/vllm-openai:v0.33.0 Qwen/Qwen3-8B -tp 2 --port 80 --max-model-len 32k",
+    );
+    let command = serde_json::to_string(&command.unwrap()).unwrap();
+    check(&command, &named("ParsedCommand"));
+    let case = r#""case":{"release":"0.33.0","model":"Qwen/Qwen3-8B","args":{"tensor_parallel_size":2,"max_model_len":32000},"env":{"VLLM_KV_CACHE_LAYOUT":"NHD"},"usage":"server"}"#;
+    assert!(command.contains(case), "{command}");
+    let log = kv_js::pasted::log(
+        "INFO [utils.py:233] non-default args: {'model': 'Qwen/Qwen3-8B', 'kv_cache_dtype': 'fp8'}\n\
+         INFO Available KV cache memory: 40.00 GiB\nINFO GPU KV cache size: 582,540 tokens",
+    );
+    let log = serde_json::to_string(&log.unwrap()).unwrap();
+    check(&log, &named("ParsedLog"));
+    assert!(
+        log.contains(r#""tokens":582540"#) && log.contains(r#""kv_cache_dtype":"fp8""#),
+        "{log}"
+    );
+    assert!(kv_js::pasted::command("hello").is_err() && kv_js::pasted::log("hello").is_err());
     let list = |name| Ty::List(Box::new(named(name)));
     let json = |value: Result<String, _>| value.unwrap();
     check(

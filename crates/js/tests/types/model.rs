@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kv_resolver::Usage;
 use serde_json::Value;
 
 /// A type as it is referred to.
@@ -13,6 +14,10 @@ pub enum Ty {
     /// `true` or `false` alone.
     Only(bool),
     Unknown,
+    /// An object with any entries, by its name in TypeScript.
+    Object(&'static str),
+    /// Who starts vLLM, a word of a case.
+    Usage,
     List(Box<Ty>),
     Tuple(Vec<Ty>),
     OrNull(Box<Ty>),
@@ -61,7 +66,9 @@ impl Types {
             | (Ty::Number, Value::Number(_))
             | (Ty::Text, Value::String(_))
             | (Ty::Bool, Value::Bool(_))
+            | (Ty::Object(_), Value::Object(_))
             | (Ty::OrNull(_), Value::Null) => Ok(()),
+            (Ty::Usage, Value::String(word)) if word.parse::<Usage>().is_ok() => Ok(()),
             (Ty::Only(only), Value::Bool(value)) if only == value => Ok(()),
             (Ty::OrNull(ty), _) => self.check(value, ty, at),
             (Ty::List(ty), Value::Array(items)) => items

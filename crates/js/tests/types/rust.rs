@@ -19,6 +19,9 @@ fn by_hand(name: &str) -> Option<Written> {
         "BytesPerToken" => Written::As(Ty::Number),
         // any JSON
         "Value" => Written::As(Ty::Unknown),
+        "ParsedArgs" => Written::As(Ty::Object("Args")),
+        "ParsedEnv" => Written::As(Ty::Object("Record<string, string>")),
+        "UsageWord" => Written::As(Ty::Usage),
         "True" => Written::As(Ty::Only(true)),
         "False" => Written::As(Ty::Only(false)),
         "Arch" => Written::Words(Arch::ALL.map(|arch| arch.to_string()).to_vec()),
@@ -297,7 +300,8 @@ fn derives_serialize(attributes: &[Attribute]) -> bool {
     {
         attribute
             .parse_nested_meta(|meta| {
-                found |= meta.path.is_ident("Serialize");
+                let last = meta.path.segments.last();
+                found |= last.is_some_and(|last| last.ident == "Serialize");
                 Ok(())
             })
             .unwrap();

@@ -195,6 +195,8 @@ fn written(ty: &Ty) -> String {
         Ty::Bool => "boolean".to_owned(),
         Ty::Only(only) => only.to_string(),
         Ty::Unknown => "unknown".to_owned(),
+        Ty::Object(name) => (*name).to_owned(),
+        Ty::Usage => "Usage".to_owned(),
         Ty::List(inner) => match &**inner {
             Ty::OrNull(_) => format!("({})[]", written(inner)),
             _ => format!("{}[]", written(inner)),
