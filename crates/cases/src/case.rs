@@ -2,17 +2,14 @@
 
 use std::str::FromStr;
 
-use kv_resolver::catalog::{CatalogGpu, GPUS, find_gpu, find_model};
+use kv_resolver::catalog::{CatalogGpu, GPUS, find_model};
 use kv_resolver::release::ReleaseError;
-use kv_resolver::{
-    ComputeCapability, EngineArgs, Environment, Gpu, Refusal, Release, Request, Usage, Value,
-};
+use kv_resolver::{EngineArgs, Environment, Refusal, Release, Request, Usage, Value};
+
+use crate::gpu::gpu;
 
 /// Config files beyond this size are not read. The largest real one has 90 kB.
 pub const MOST_CONFIG_BYTES: usize = 32 << 20;
-
-/// Memory of a GPU whose case names none, in GiB: the oracle's.
-const DEFAULT_MEM_GIB: f64 = 80.0;
 
 /// A case that cannot be answered as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +37,7 @@ impl CaseError {
     }
 }
 
-fn malformed<T>(text: impl Into<String>) -> Result<T, CaseError> {
+pub(crate) fn malformed<T>(text: impl Into<String>) -> Result<T, CaseError> {
     Err(CaseError::Malformed(text.into()))
 }
 
@@ -49,7 +46,7 @@ const NONFINITE: &str = "\u{0}nonfinite";
 
 /// Reads JSON. Python writes `Infinity` and `NaN` into some, which are none; no
 /// rule reads such a field of a config.json, so there they are taken as null.
-fn parse_json(text: &str) -> Result<Value, CaseError> {
+pub(crate) fn parse_json(text: &str) -> Result<Value, CaseError> {
     let text = text.trim_start_matches('\u{feff}');
     let strict = serde_json::from_str(text);
     strict
@@ -126,14 +123,6 @@ pub fn parse_case(line: &str) -> (Value, Result<Request, CaseError>) {
 /// Reads a case that need not name a GPU, for it is asked of many.
 pub fn parse_open_case(line: &str) -> Result<Request, CaseError> {
     read(line, GPUS.first()).1
-}
-
-/// What the GPU is called that a case names: its key, or its name where the case describes it. `None` if it names none.
-pub fn gpu_of(line: &str) -> Option<String> {
-    match parse_json(line).ok()?.get_set("gpu")? {
-        Value::String(key) => find_gpu(key).map(|gpu| gpu.key.to_owned()),
-        described => described_gpu(described).ok().map(|gpu| gpu.name),
-    }
 }
 
 /// `stand_in` is the GPU where the case names none.
@@ -264,76 +253,6 @@ fn draft_config(case: &Value, args: &EngineArgs) -> Result<Option<Value>, CaseEr
             None => Ok(None),
         },
     }
-}
-
-fn gpu(case: &Value) -> Result<Gpu, CaseError> {
-    match case.get_set("gpu") {
-        None => malformed("no gpu is given"),
-        Some(Value::String(key)) => match find_gpu(key) {
-            Some(gpu) => Ok(gpu.gpu()),
-            None => malformed(format!(
-                "unknown gpu {:?}; `kvx gpus` lists them, and {{\"cc\": [9, 0], \"name\": …, \"mem_gib\": …}} describes another",
-                key.chars().take(40).collect::<String>()
-            )),
-        },
-        Some(described @ Value::Object(_)) => described_gpu(described),
-        Some(other) => malformed(format!(
-            "gpu: expected a key or an object, got {}",
-            other.type_name()
-        )),
-    }
-}
-
-fn described_gpu(gpu: &Value) -> Result<Gpu, CaseError> {
-    let capability = match gpu.get_set("cc") {
-        Some(Value::Array(parts)) => match parts.as_slice() {
-            [major, minor] => small(major).zip(small(minor)),
-            _ => None,
-        },
-        _ => None,
-    };
-    let Some((major, minor)) = capability else {
-        return malformed("gpu: expected \"cc\": [major, minor]");
-    };
-    let name = match gpu.get_set("name") {
-        None => "NVIDIA GPU".to_owned(),
-        Some(Value::String(name)) => name.clone(),
-        Some(other) => {
-            return malformed(format!(
-                "gpu.name: expected a string, got {}",
-                other.type_name()
-            ));
-        }
-    };
-    let gib = match gpu.get_set("mem_gib") {
-        None => DEFAULT_MEM_GIB,
-        #[allow(clippy::cast_precision_loss)] // memory of a GPU
-        Some(Value::Integer(gib)) => *gib as f64,
-        Some(Value::Float(gib)) => *gib,
-        Some(other) => {
-            return malformed(format!(
-                "gpu.mem_gib: expected a number, got {}",
-                other.type_name()
-            ));
-        }
-    };
-    if !(0.0..=1e6).contains(&gib) {
-        return malformed("gpu.mem_gib: expected 0 to 1,000,000 GiB");
-    }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bounded above
-    let total_memory_bytes = (gib * f64::from(1_u32 << 30)) as u64;
-    Ok(Gpu {
-        name,
-        capability: ComputeCapability::new(major, minor),
-        total_memory_bytes,
-        torch_total_bytes: None,
-    })
-}
-
-fn small(value: &Value) -> Option<u8> {
-    value
-        .as_integer()
-        .and_then(|number| u8::try_from(number).ok())
 }
 
 fn args(case: &Value) -> Result<EngineArgs, CaseError> {

@@ -2,13 +2,13 @@
 //! vLLM's vectors share.
 
 mod case;
+mod gpu;
 mod many;
 mod plan;
 mod result;
 
-pub use case::{
-    CaseError, KEYS, MOST_CONFIG_BYTES, gpu_of, parse_case, parse_config, parse_open_case,
-};
+pub use case::{CaseError, KEYS, MOST_CONFIG_BYTES, parse_case, parse_config, parse_open_case};
+pub use gpu::gpu_of;
 pub use many::{Compared, Matrix, MatrixCell, StartingCell, StoppingCell, matrix};
 pub use plan::plan_value;
 pub use result::{False, True, result_json, result_value, value_json};

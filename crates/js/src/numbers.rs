@@ -18,13 +18,10 @@ pub fn inexact(json: &str) -> Option<&str> {
                 let digits = number.trim_start_matches('-');
                 let is_whole = digits.bytes().all(|byte| byte.is_ascii_digit());
                 // what does not even fit 64 bits is past it as well
-                if is_whole && digits.parse().is_ok_and(|number: u64| number <= MOST_EXACT)
-                    || !is_whole
-                {
-                    at += length;
-                } else {
+                if is_whole && !digits.parse().is_ok_and(|number: u64| number <= MOST_EXACT) {
                     return Some(number);
                 }
+                at += length;
             }
             _ => at += 1,
         }

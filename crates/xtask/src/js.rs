@@ -24,13 +24,14 @@ const GLUES: [(&str, &str, &str); 3] = [
 /// The package's own module for pages without a bundler: it waits for the program, so that what is imported works.
 const PAGE: &str = "import init from './web.js';\nawait init();\nexport * from './web.js';\n";
 
-/// As small as it gets.
+/// As small as it gets, gzipped.
 const OPTIMISE: &[&str] = &[
     "-Oz",
     "--low-memory-unused",
     "--one-caller-inline-max-function-size=0",
     "--skip-pass=local-cse",
     "--skip-pass=simplify-locals",
+    "--skip-pass=memory-packing",
     "--strip-debug",
     "--strip-producers",
 ];

@@ -109,26 +109,7 @@ fn case(out: &mut String) {
         out,
         "\n/** A GPU that the catalog has not. */\nexport interface OwnGpu {{\n{own}}}\n"
     );
-    let flags: String = Flag::ALL
-        .into_iter()
-        .map(|flag| {
-            let ty = match flag {
-                Flag::KvCacheDtype => "CacheDtype | (string & {})",
-                _ => match flag.kind() {
-                    FlagKind::Text => "string",
-                    FlagKind::Integer | FlagKind::HumanInteger | FlagKind::Float => "number",
-                    FlagKind::Bool => "boolean",
-                    FlagKind::List => "string[]",
-                },
-            };
-            format!("  {}?: {ty} | null;\n", flag.name())
-        })
-        .collect();
-    let _ = write!(
-        out,
-        "\n/** Flags by names of `EngineArgs`. One without a rule is answered as unmodelled. */\nexport interface Args {{\n\
-         {flags}  speculative_config?: object | null;\n  [name: string]: unknown;\n}}\n"
-    );
+    flags(out);
     words(
         out,
         "GpuKey",
@@ -143,6 +124,25 @@ fn case(out: &mut String) {
             .iter()
             .map(|usage| usage.as_str()),
     );
+}
+
+fn flags(out: &mut String) {
+    out.push_str(
+        "\n/** Flags by names of `EngineArgs`. One without a rule is answered as unmodelled. */\nexport interface Args {\n",
+    );
+    for flag in Flag::ALL {
+        let ty = match flag {
+            Flag::KvCacheDtype => "CacheDtype | (string & {})",
+            _ => match flag.kind() {
+                FlagKind::Text => "string",
+                FlagKind::Integer | FlagKind::HumanInteger | FlagKind::Float => "number",
+                FlagKind::Bool => "boolean",
+                FlagKind::List => "string[]",
+            },
+        };
+        let _ = writeln!(out, "  {}?: {ty} | null;", flag.name());
+    }
+    out.push_str("  speculative_config?: object | null;\n  [name: string]: unknown;\n}\n");
 }
 
 fn words<'a>(out: &mut String, name: &str, doc: &str, words: impl Iterator<Item = &'a str>) {
@@ -167,7 +167,9 @@ fn declare(out: &mut String, name: &str, declared: &Declared) {
     let _ = match &declared.shape {
         Shape::Object(fields) => {
             let _ = writeln!(out, "export interface {name} {{");
-            fields.iter().for_each(|each| field(out, each));
+            for each in fields {
+                field(out, each);
+            }
             writeln!(out, "}}")
         }
         Shape::Words(words) => {
@@ -217,11 +219,11 @@ fn comment(out: &mut String, doc: &str, indent: &str) {
         [] => Ok(()),
         [line] => writeln!(out, "{indent}/** {line} */"),
         _ => {
-            let lines: String = lines
-                .iter()
-                .map(|line| format!("{indent} * {line}\n"))
-                .collect();
-            writeln!(out, "{indent}/**\n{lines}{indent} */")
+            let _ = writeln!(out, "{indent}/**");
+            for line in lines {
+                let _ = writeln!(out, "{indent} * {line}");
+            }
+            writeln!(out, "{indent} */")
         }
     };
 }
