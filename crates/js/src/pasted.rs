@@ -2,6 +2,7 @@
 
 use kv_paste::{Command, Log, MOST_PASTED_BYTES, Passed, Problem, Question, Standing, named_model};
 use kv_paste::{Pasted, read, serve_command, shortened};
+use kv_resolver::catalog::MODELS;
 use kv_resolver::{EngineArgs, Release, Stage, Usage, Value};
 use serde::ser::{Serialize, Serializer};
 
@@ -203,7 +204,8 @@ fn said(log: &Log) -> ParsedLog {
 
 fn case(question: &Question, passed: &[Passed], variables: &[(String, String)]) -> ParsedCase {
     let model = question.model.as_deref().map(|name| {
-        named_model(name).map_or_else(|| name.to_owned(), |found| found.model.id.to_owned())
+        let ids = MODELS.each_ref().map(|model| model.id);
+        named_model(name, &ids).map_or_else(|| name.to_owned(), |found| found.id.to_owned())
     });
     // what is not of its flag's type is among the problems
     let is_taken = |flag: &&Passed| {

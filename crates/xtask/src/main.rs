@@ -4,8 +4,8 @@
 
 mod browser;
 mod halves;
-mod native;
 mod js;
+mod native;
 mod page;
 mod record;
 mod release;
