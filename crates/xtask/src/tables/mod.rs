@@ -124,6 +124,10 @@ fn dumps(workspace: &Workspace) -> Fallible<Vec<Tables>> {
     let mut releases = Vec::new();
     for entry in fs::read_dir(workspace.root.join("resolver/tables"))? {
         let path = entry?.path();
+        // the options of every release stand in one text
+        if path.extension().is_none_or(|extension| extension != "json") {
+            continue;
+        }
         let json: Value = serde_json::from_str(&fs::read_to_string(&path)?)
             .map_err(|error| format!("{}: {error}", path.display()))?;
         let release = json["release"].as_str().unwrap_or_default().to_owned();
