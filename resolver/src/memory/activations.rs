@@ -8,7 +8,7 @@ use super::facts::{Attention, ELEMENT, Experts, Facts, Kernel};
 use super::{Interval, Part, PartKind};
 use crate::gpu::Arch;
 use crate::resolution::human_bytes;
-use crate::units::MIB;
+use crate::units::{MIB, thousands};
 
 /// `VLLM_SPARSE_INDEXER_MAX_LOGITS_MB`
 const INDEXER_LOGITS: u64 = 512 * MIB;
@@ -49,10 +49,10 @@ pub(super) fn part(facts: &Facts) -> Part {
         source: format!(
             "{} tokens through a layer, {}, or the sampler over {} requests and {} words, {}; kernels' \
              workspaces, {}; the runner's buffers, {}{}",
-            facts.tokens,
+            thousands(facts.tokens),
             human_bytes(forward[1]),
-            facts.requests,
-            facts.vocab,
+            thousands(facts.requests),
+            thousands(facts.vocab),
             human_bytes(sampler[1]),
             human_bytes(workspace[1]),
             human_bytes(buffers[1]),
