@@ -20,7 +20,8 @@ function join(first) {
   arrived?.();
 }
 
-// At once, whatever it costs: something was asked of the second half before it came.
+// At once, whatever it costs: something was asked of the second half before it came, which what is held below is there to
+// prevent.
 globalThis.kvLoadSecondHalf = (first) => {
   if (!compiled) {
     const request = new XMLHttpRequest();
@@ -28,6 +29,7 @@ globalThis.kvLoadSecondHalf = (first) => {
     // such a request gives no bytes but as text
     request.overrideMimeType('text/plain; charset=x-user-defined');
     request.send();
+    if (request.status !== 200) throw new Error(`the server answered ${request.status}`);
     compiled = new WebAssembly.Module(Uint8Array.from(request.responseText, (c) => c.charCodeAt(0)));
   }
   join(first);
@@ -40,16 +42,61 @@ async function compile() {
   return WebAssembly.compile(await response.arrayBuffer());
 }
 
-async function compileAtLast() {
+// Tried until it is there; meanwhile the page says so.
+async function atLast(load) {
   for (let turn = 0; ; turn += 1) {
     try {
-      return await compile();
+      const loaded = await load();
+      document.getElementById('not-loaded')?.remove();
+      return loaded;
     } catch (error) {
-      console.warn(`The rest of the page did not load (${error.message}); it is tried again.`);
+      console.warn(`Part of the page did not load (${error.message}); it is tried again.`);
+      if (!document.getElementById('not-loaded')) {
+        const notice = document.createElement('p');
+        Object.assign(notice, { id: 'not-loaded', role: 'alert' });
+        notice.textContent = 'Part of the page did not load. It is tried again until it does.';
+        document.body.prepend(notice);
+      }
       const pause = RETRY_MS[Math.min(turn, RETRY_MS.length - 1)];
       await new Promise((resolve) => setTimeout(resolve, pause));
     }
   }
+}
+
+// What is clicked or pasted before the second half is here waits for it, and the page does not.
+function hold() {
+  const held = [];
+  const of = (target) => target.closest('[data-cell], [data-toggle], [data-export], button, #paste');
+  const again = (was) => {
+    if (was.isConnected) return was;
+    // drawn anew
+    for (const name of ['data-cell', 'data-toggle', 'data-export']) {
+      const value = was.getAttribute(name);
+      if (value !== null) return document.querySelector(`[${name}="${CSS.escape(value)}"]`);
+    }
+    return null;
+  };
+  const onEvent = (event) => {
+    const target = event.target instanceof Element && of(event.target);
+    if (!event.isTrusted || !target || (event.type === 'click') === (target.id === 'paste')) return;
+    event.stopImmediatePropagation();
+    held[0] = [event.type, target];
+  };
+  for (const type of ['click', 'input']) addEventListener(type, onEvent, true);
+  // the arrow keys walk among answers
+  const onKey = (event) => event.target instanceof Element && event.target.closest('table') && event.stopImmediatePropagation();
+  addEventListener('keydown', onKey, true);
+  return () => {
+    for (const type of ['click', 'input']) removeEventListener(type, onEvent, true);
+    removeEventListener('keydown', onKey, true);
+    // once the answers are drawn
+    setTimeout(() => {
+      for (const [type, target] of held) {
+        if (type === 'click') again(target)?.click();
+        else target.dispatchEvent(new Event('input', { bubbles: true }));
+      }
+    });
+  };
 }
 
 // The first sign that somebody wants more than the first answer; or a moment later, so that all of it is there offline.
@@ -66,16 +113,18 @@ function interest() {
 const program = { module_or_path: new URL(FIRST, import.meta.url) };
 if (location.search || location.hash) {
   // another question than the first: it takes all of the program
-  compiled = await compile().catch(() => undefined);
-  const first = await init(program);
-  if (compiled) join(first);
+  compiled = await atLast(compile);
+  const first = await atLast(() => init(program));
+  join(first);
 } else {
   globalThis.kvSecondHalf = new Promise((resolve) => {
     arrived = resolve;
   });
-  const first = await init(program);
+  const release = hold();
+  const first = await atLast(() => init(program));
   await interest();
-  const later = await compileAtLast();
+  const later = await atLast(compile);
   compiled ??= later;
   join(first);
+  release();
 }

@@ -21,11 +21,12 @@
     const link = document.createElement('a');
     Object.assign(link, { className: 'whole-page', href: whole, target: '_blank', rel: 'noopener', textContent: 'KV Explorer ↗' });
     // the address follows what is chosen
-    link.addEventListener('pointerdown', () => {
+    const follow = () => {
       const now = new URL(location.href);
       for (const name of ['embed', 'theme']) now.searchParams.delete(name);
       link.href = now;
-    });
+    };
+    for (const sign of ['pointerdown', 'focus', 'click']) link.addEventListener(sign, follow);
     document.body.append(link);
     if (parent === window) return;
     addEventListener('message', ({ source, data }) => {
@@ -33,6 +34,8 @@
     });
     // the height is no secret, and all that is told
     const tell = () => {
+      // not of a page that is still empty
+      if (!document.querySelector('#answer h2')) return;
       const height = Math.ceil(document.body.getBoundingClientRect().height);
       parent.postMessage({ type: 'kv-explorer:height', height }, '*');
     };

@@ -12,13 +12,17 @@
   const MOST_HEIGHT = 20000;
   const OWN = new Set(['part', 'theme', 'id', 'class', 'style', 'slot', 'title', 'hidden', 'lang', 'dir', 'tabindex', 'role']);
 
-  // Whether what is behind an element is dark.
+  const PARTS = ['matrix', 'cell', 'chart', 'layout'];
+
+  // Whether an element is on dark ground: whether its text is light. What a colour is, whatever its notation, a canvas knows.
+  const canvas = document.createElement('canvas');
+  canvas.width = canvas.height = 1;
+  const drawn = canvas.getContext('2d', { willReadFrequently: true });
   function isOnDark(element) {
-    for (let at = element; at; at = at.parentElement ?? at.getRootNode().host) {
-      const [red, green, blue, alpha = 1] = getComputedStyle(at).backgroundColor.match(/[\d.]+/g)?.map(Number) ?? [];
-      if (red !== undefined && alpha > 0.5) return 0.2126 * red + 0.7152 * green + 0.0722 * blue < 128;
-    }
-    return matchMedia('(prefers-color-scheme: dark)').matches && getComputedStyle(document.documentElement).colorScheme.includes('dark');
+    drawn.fillStyle = getComputedStyle(element).color;
+    drawn.fillRect(0, 0, 1, 1);
+    const [red, green, blue] = drawn.getImageData(0, 0, 1, 1).data;
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue > 128;
   }
 
   class KvExplorer extends HTMLElement {
@@ -64,7 +68,8 @@
 
     #ask() {
       const url = new URL(page);
-      url.searchParams.set('embed', this.getAttribute('part') ?? 'matrix');
+      const part = this.getAttribute('part');
+      url.searchParams.set('embed', PARTS.includes(part) ? part : 'matrix');
       url.searchParams.set('theme', this.#theme);
       for (const { name, value } of this.attributes) {
         if (OWN.has(name) || name.startsWith('data-') || name.startsWith('aria-') || name.startsWith('on')) continue;

@@ -102,7 +102,7 @@ pub fn read(query: &str) -> Read {
             Err(None) => match kept::of_embedding(&key, &value) {
                 Err(problem) => problem,
                 Ok(is_known) if kept::keep(&mut read.input.kept, pair) => {
-                    if is_known {
+                    if is_known || kept::is_of_others(&key) {
                         continue;
                     }
                     "no such parameter here; it stays in the address".to_owned()

@@ -61,24 +61,35 @@ impl Reading {
             input.gpu = gpu;
         }
         if let Some(name) = &question.model {
-            match named_model(name, models) {
-                Some(named) => {
-                    input.choose_model(ModelChoice::Catalog(Arc::from(named.id)));
-                    if named.is_by_folder {
-                        self.left_out.push(format!(
-                            "{name} is taken for {}, which is called so",
-                            named.id
-                        ));
-                    }
+            if let Some(named) = named_model(name, models) {
+                input.choose_model(ModelChoice::Catalog(Arc::from(named.id)));
+                if named.is_by_folder {
+                    self.left_out.push(format!(
+                        "{name} is taken for {}, which is called so",
+                        named.id
+                    ));
                 }
-                None => self.left_out.push(format!(
+            } else {
+                self.left_out.push(format!(
                     "the catalog has no {name}: paste its config.json below"
-                )),
+                ));
+                unknown_model(input);
             }
+        } else if has_flags {
+            self.left_out
+                .push("it names no model: choose it, or paste its config.json below".to_owned());
+            unknown_model(input);
         }
         if has_flags {
             input.usage = question.usage;
             flags(input, &question.args);
+            if let Some(dtype) = &question.args.kv_cache_dtype
+                && dtype.parse::<CacheDtype>().is_err()
+            {
+                self.left_out.push(format!(
+                    "kv_cache_dtype {dtype} has no column here: auto is asked"
+                ));
+            }
             drafter(input, &question.args, &mut self.left_out);
             input.kv_cache_layout = question.env.kv_cache_layout.clone().unwrap_or_default();
             input.allow_long = question.env.allow_long_max_model_len;
@@ -95,21 +106,33 @@ impl Reading {
         let lines: Vec<&str> = [log.available_line, log.tokens_line]
             .into_iter()
             .filter(|line| *line > 0)
-            .map(|line| log.line(line))
+            .map(|line| without_prefix(log.line(line)))
             .collect();
         if !lines.is_empty() {
             input.pool_gib = lines.join("\n");
         }
     }
 
-    /// The flags and variables that were passed: how each is written, and what it does.
+    /// The flags that were passed: how each is written, and what it does. What could not be read is none of them.
     pub fn passed(&self) -> Vec<(String, Standing)> {
         let Ok(pasted) = &self.pasted else {
             return Vec::new();
         };
         let of_command = pasted.commands.first().map(|command| &command.passed);
         let flags = of_command.unwrap_or(&pasted.log.passed).iter();
+        let args = &self.question.args;
+        let is_dtype = |text: &String| text.parse::<CacheDtype>().is_ok();
+        let is_taken = |standing| match standing {
+            Standing::Modelled(Flag::KvCacheDtype) => {
+                args.kv_cache_dtype.as_ref().is_some_and(is_dtype)
+            }
+            Standing::Modelled(flag) => args.passed(flag).is_some(),
+            Standing::Drafting | Standing::Untouching | Standing::Server | Standing::Unmodelled => {
+                true
+            }
+        };
         flags
+            .filter(|flag| is_taken(flag.standing))
             .map(|flag| (flag.spelled.clone(), flag.standing))
             .collect()
     }
@@ -130,6 +153,23 @@ impl Reading {
         let pasted = self.pasted.as_ref().ok()?;
         (!pasted.log.is_empty()).then(|| explain(&answer.request(), &pasted.log))
     }
+}
+
+/// What is asked is a model that is not known: nothing is answered of the one before.
+fn unknown_model(input: &mut Input) {
+    input.choose_model(ModelChoice::Pasted);
+    input.pasted = Arc::from("");
+}
+
+/// A line on the pool without what stands before it: the address holds it.
+fn without_prefix(line: &str) -> &str {
+    let starts = [
+        "Available KV cache memory",
+        "GPU KV cache size",
+        "Maximum concurrency",
+    ];
+    let at = starts.iter().filter_map(|words| line.find(words)).min();
+    &line[at.unwrap_or(0)..]
 }
 
 /// Takes otherwise what would close the gap.

@@ -38,6 +38,11 @@ pub fn spelling(key: &str) -> String {
     }
 }
 
+/// Whether the parameter is of those that others put into addresses, of which nobody needs to be told.
+pub fn is_of_others(key: &str) -> bool {
+    key.starts_with("utm_") || ["fbclid", "gclid", "ref"].contains(&key)
+}
+
 /// Whether the parameter is for embedding, which is no part of the question.
 ///
 /// # Errors

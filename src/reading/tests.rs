@@ -105,6 +105,34 @@ fn drafters_and_usage_come_along() {
 }
 
 #[test]
+fn of_an_unknown_model_nothing_is_answered() {
+    for text in [
+        "vllm serve acme/Unknown-7B -tp 2",
+        "vllm serve $MODEL -tp 2",
+    ] {
+        let (input, reading) = filled(text);
+        assert_eq!(input.model, ModelChoice::Pasted, "{text}");
+        assert!(
+            reading
+                .left_out
+                .iter()
+                .any(|text| text.contains("config.json")),
+            "{text}"
+        );
+        assert!(
+            Page::new(&input, &shelf(), None).answer().is_none(),
+            "{text}"
+        );
+    }
+    // what cannot be read is not said to be in the form
+    let (input, reading) = filled(
+        "vllm serve Qwen/Qwen3-8B --kv-cache-dtype foo --max-model-len 99999999999999999999999999",
+    );
+    assert_eq!(reading.passed(), []);
+    assert!(input.flag(Flag::MaxModelLen).is_empty() && !reading.left_out.is_empty());
+}
+
+#[test]
 fn nonsense_changes_nothing() {
     for text in ["", "hello", "{}", &"x".repeat(1000)] {
         let (input, reading) = filled(text);

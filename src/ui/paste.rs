@@ -22,7 +22,9 @@ pub fn Paste() -> impl IntoView {
     let state = state();
     let html = state.shown(move |page| {
         state.reading.with(|reading| {
-            let answer = page.answer().map(|answer| &**answer);
+            // not of a question before this one
+            let answer = page.answer().filter(|_| !page.is_stale);
+            let answer = answer.map(|answer| &**answer);
             reading
                 .as_deref()
                 .map_or_else(String::new, |reading| told(reading, answer))
@@ -110,6 +112,7 @@ fn flags(html: &mut Markup, reading: &Reading) {
     let is_without = |standing| standing == Standing::Unmodelled;
     for (title, belongs) in [
         ("In the form", &is_modelled as &dyn Fn(Standing) -> bool),
+        ("Without a rule here", &is_without),
         ("Does not touch the KV cache", &|standing| {
             !is_modelled(standing) && !is_without(standing)
         }),

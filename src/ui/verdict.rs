@@ -15,6 +15,9 @@ use crate::second;
 use crate::state::{State, state};
 use crate::text;
 
+/// Beside the answer that is built in, once something else is asked.
+const AWAITED: &str = "<p class=\"stale-notice\">The rules are on their way: this is still the answer to what you had before.</p>";
+
 /// The chosen cell in one sentence, at the top of the page.
 #[component]
 pub fn Verdict() -> impl IntoView {
@@ -22,7 +25,12 @@ pub fn Verdict() -> impl IntoView {
     let first = second::first_answer(".verdict");
     let html = Signal::derive(move || {
         if !state.is_whole.get() {
-            return first.clone();
+            let is_other = state.input.with(|input| *input != Input::default());
+            return if is_other {
+                [&first, AWAITED].concat()
+            } else {
+                first.clone()
+            };
         }
         state
             .page

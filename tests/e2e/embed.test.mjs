@@ -111,7 +111,7 @@ test('attributes that change are asked, and the theme follows without asking ane
       window.stayed = true;
     });
     await page.evaluate(() => {
-      document.body.style.background = '#101010';
+      document.body.style.cssText = 'background: oklch(0.2 0 0); color: oklch(0.95 0 0)';
     });
     await cell.locator('html[data-theme="dark"]').waitFor();
     assert.equal(await root.evaluate(() => window.stayed), true);
