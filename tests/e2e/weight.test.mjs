@@ -89,6 +89,44 @@ test('a second half that does not come is tried again', async () => {
   });
 });
 
+test('what is clicked before the second half is here happens when it comes, and the page does not wait', async () => {
+  let asks = 0;
+  const before = (browser) => browser.route(SECOND_HALF, async (route) => {
+    asks += 1;
+    await new Promise((resolve) => setTimeout(resolve, 1500));
+    await route.continue();
+  });
+  await withPage(context, { before }, async (page) => {
+    await page.locator('#field-gpu').waitFor();
+    const cell = page.locator('tr:has([data-gpu="b200"]) td[data-dtype="fp8"]').first();
+    await cell.click();
+    // a frame is drawn at once: nothing blocks
+    const waited = await page.evaluate(() => new Promise((resolve) => {
+      const start = performance.now();
+      requestAnimationFrame(() => resolve(performance.now() - start));
+    }));
+    assert.ok(waited < 500, `the page stood still for ${waited} ms`);
+    await page.locator('.sentence b', { hasText: 'B200' }).first().waitFor();
+    assert.match(await page.locator('.sentence').innerText(), /fp8 becomes|fp8 works/);
+    assert.equal(asks, 1);
+  });
+});
+
+for (const [half, path] of [['first', ''], ['second', '?gpu=b200'], ['first', '?gpu=b200']]) {
+  test(`the ${half} half that fails is said to, and tried again (${path || 'the first question'})`, async () => {
+    let asks = 0;
+    const before = (browser) => browser.route(`**/${half}-*.wasm`, (route) => {
+      asks += 1;
+      return asks <= 1 ? route.fulfill({ status: 503 }) : route.continue();
+    });
+    await withPage(context, { path, before, mayFail: '.wasm' }, async (page) => {
+      await page.getByRole('alert').filter({ hasText: 'tried again' }).waitFor();
+      await mounted(page);
+      assert.equal(await page.locator('#not-loaded').count(), 0);
+    });
+  });
+}
+
 test('another question than the first waits for all of the program, once', async () => {
   await withPage(context, { path: '?gpu=b200' }, async (page) => {
     await page.waitForLoadState('networkidle');
