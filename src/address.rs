@@ -239,6 +239,30 @@ pub fn pinned(input: &Input) -> String {
     written(input, true).query
 }
 
+/// The element that shows a part of the explorer at `page` within another page, with the question whole.
+#[inline(never)] // of the program's second half
+pub fn embedded(input: &Input, page: &str) -> String {
+    let mut html = [
+        "<script src=\"",
+        page,
+        "embed.js\" defer></script>\n<kv-explorer part=\"matrix\"",
+    ]
+    .concat();
+    let query = pinned(input);
+    for pair in query.split('#').next().unwrap_or_default().split('&') {
+        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+        if kept::of_embedding(key, "").is_err() {
+            continue;
+        }
+        let value = decode(value).replace('&', "&amp;").replace('"', "&quot;");
+        for text in [" ", &key.replace('_', "-"), "=\"", &value, "\""] {
+            html.push_str(text);
+        }
+    }
+    html.push_str("></kv-explorer>");
+    html
+}
+
 #[inline(never)] // of the program's second half
 fn written(input: &Input, is_pinned: bool) -> Written {
     let mut default = Input::default();

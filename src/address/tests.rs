@@ -233,3 +233,16 @@ fn a_link_to_share_says_the_whole_question() {
     input.dtype = CacheDtype::Fp8;
     assert_eq!(read(&pinned(&input)).input, input);
 }
+
+#[test]
+fn the_element_for_another_page_asks_the_same() {
+    let mut input = read("embed=cell&gpu=b200&pool_gib=40").input;
+    input.set_flag(Flag::AttentionBackend, "\"><b>");
+    let html = embedded(&input, "https://kv.example/");
+    assert_eq!(
+        html,
+        "<script src=\"https://kv.example/embed.js\" defer></script>\n<kv-explorer part=\"matrix\" \
+         model=\"deepseek-ai/DeepSeek-V4-Flash\" release=\"0.33.0\" gpu=\"b200\" kv-cache-dtype=\"auto\" \
+         tensor-parallel-size=\"8\" max-model-len=\"262144\" attention-backend=\"&quot;><b>\" pool-gib=\"40\"></kv-explorer>"
+    );
+}

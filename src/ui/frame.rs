@@ -6,20 +6,23 @@ use wasm_bindgen::JsCast;
 
 use super::clicks::copy;
 use crate::address;
+use crate::input::Input;
 use crate::markup::Markup;
 use crate::state::state;
 
-/// Name, one line, and a link to share: it asks the same when this page's defaults are others.
+/// Name, one line, a link to share, and the element for another page.
 #[component]
 pub fn Header() -> impl IntoView {
     let state = state();
-    let copy_link = move |event: web_sys::MouseEvent| {
+    let copied = move |event: &web_sys::MouseEvent, text: fn(&Input, &str) -> String| {
         let button = event.target().and_then(|target| target.dyn_into().ok());
         if let Some(button) = button {
             let here = window().location().href().unwrap_or_default();
             let page = here.split(['?', '#']).next().unwrap_or_default();
-            let question = state.input.with_untracked(address::pinned);
-            copy(&button, &[page, "?", &question].concat());
+            copy(
+                &button,
+                &state.input.with_untracked(|input| text(input, page)),
+            );
         }
     };
     view! {
@@ -31,11 +34,23 @@ pub fn Header() -> impl IntoView {
             </svg>
             <h1>"KV Explorer"</h1>
             <p>"What vLLM will do with your KV cache, before you rent the GPU."</p>
-            <button type="button" aria-live="polite" on:click=copy_link>
+            <button type="button" aria-live="polite" on:click=move |event| copied(&event, link)>
                 "Copy link"
+            </button>
+            <button
+                type="button"
+                aria-live="polite"
+                on:click=move |event| copied(&event, address::embedded)
+            >
+                "Copy embed"
             </button>
         </header>
     }
+}
+
+/// The address that asks the same whatever this page's defaults are.
+fn link(input: &Input, page: &str) -> String {
+    [page, "?", &address::pinned(input)].concat()
 }
 
 /// What the address held and the page did not understand.

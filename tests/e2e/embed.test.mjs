@@ -204,3 +204,20 @@ test('the page carries a policy that it keeps: no script of a text, no other ori
     if (!/Content Security Policy/.test(error.message)) throw error;
   });
 });
+
+test('the element that is copied shows the question in another page', async () => {
+  let html;
+  const options = { path: '?gpu=b200&max_model_len=65536', permissions: ['clipboard-read', 'clipboard-write'] };
+  await withPage(context, options, async (page) => {
+    await mounted(page);
+    await page.getByRole('button', { name: 'Copy embed' }).click();
+    await page.getByRole('button', { name: 'Copied' }).waitFor();
+    html = await page.evaluate(() => navigator.clipboard.readText());
+  });
+  assert.match(html, /<kv-explorer part="matrix" [^<>]*gpu="b200"[^<>]* max-model-len="65536"><\/kv-explorer>$/);
+  await writeFile(join(folder, 'copied.html'), `<!doctype html><link rel="icon" href="data:,">${html}`);
+  await open('copied.html', async (page) => {
+    await fitted(page, 'kv-explorer', 300);
+    assert.match(await frameOf(page, 'kv-explorer').locator('.sentence').innerText(), /B200[\s\S]*65,536 tokens/);
+  });
+});

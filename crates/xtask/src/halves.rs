@@ -12,6 +12,7 @@ use crate::workspace::{Fallible, Workspace, run};
 const SECOND: &[&str] = &[
     "kv_paste",
     "kv_resolver",
+    "kv_explorer::address::embedded",
     "kv_explorer::address::pinned",
     "kv_explorer::address::written",
     "kv_explorer::answer",
