@@ -1,5 +1,7 @@
 //! The starts of vLLM in a text: of a shell, of containers, of Python.
 
+use std::ops::Range;
+
 use kv_resolver::{Release, Usage, Value};
 
 use crate::command::{Command, Passed, container, image_version, start};
@@ -14,22 +16,30 @@ const MOST_COMMANDS: usize = 16;
 const MOST_DEPTH: usize = 3;
 
 /// Every start of vLLM in a text, in its order. `release` is whose options are read where the text names none.
-pub(crate) fn commands(text: &str, release: Release) -> Vec<Command> {
+/// Beside them the bytes that are theirs, in their order.
+pub(crate) fn commands(text: &str, release: Release) -> (Vec<Command>, Vec<Range<usize>>) {
     let mut finder = Finder {
         release,
         shared: Command::default(),
         found: Vec::new(),
+        places: Vec::new(),
     };
     finder.containers(text);
     if finder.found.is_empty() {
         finder.shell(text, 0);
+    } else {
+        finder.shaped(text);
     }
     finder.calls(text);
     if finder.found.is_empty() {
         finder.bare(text);
+        if !finder.found.is_empty() {
+            finder.shaped(text);
+        }
     }
     finder.found.truncate(MOST_COMMANDS);
-    finder.found
+    finder.places.sort_unstable_by_key(|place| place.start);
+    (finder.found, finder.places)
 }
 
 struct Finder {
@@ -37,6 +47,8 @@ struct Finder {
     /// What was set for every start that follows.
     shared: Command,
     found: Vec<Command>,
+    /// Where those stand.
+    places: Vec<Range<usize>>,
 }
 
 impl Finder {
@@ -56,17 +68,25 @@ impl Finder {
     fn shell(&mut self, text: &str, depth: usize) {
         let mut shell = Shell::new(text);
         let mut follows = false;
+        let mut from = 0;
         while let Some(words) = shell.statement() {
             let before = self.found.len();
+            let start = std::mem::replace(&mut from, text.len() - shell.left());
             if follows && words[0].text.starts_with("--") {
                 if let Some(command) = self.found.last_mut() {
                     let line: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
                     command.problems.push(Problem::CutOff(line.join(" ")));
                 }
+                if depth == 0 {
+                    self.places.push(start..from);
+                }
                 continue;
             }
             self.statement(&words, depth);
             follows = self.found.len() > before;
+            if follows && depth == 0 {
+                self.places.push(start..from);
+            }
         }
         if shell.is_cut
             && depth == 0
@@ -188,6 +208,18 @@ impl Finder {
         }
     }
 
+    /// What is shaped like options of a file, line by line, is no error.
+    fn shaped(&mut self, text: &str) {
+        let mut from = 0;
+        for line in text.split_inclusive('\n') {
+            let to = from + line.len();
+            if !line.contains("Error") {
+                self.places.push(from..to);
+            }
+            from = to;
+        }
+    }
+
     /// Flags alone: of a command line, or as a list.
     fn bare(&mut self, text: &str) {
         let trimmed = text.trim_start();
@@ -226,6 +258,8 @@ impl Finder {
                 .find(|end| from.is_char_boundary(*end))
                 .unwrap_or(from.len());
             let (inside, is_whole) = bracketed(&from[..end]);
+            let start = text.len() - from.len();
+            self.places.push(start..start + inside.len());
             let mut command = self.shared.clone();
             command.usage = Usage::Llm;
             for (index, (name, value)) in entries(inside, '=', is_whole).into_iter().enumerate() {

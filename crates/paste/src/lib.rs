@@ -25,6 +25,8 @@ pub use problem::Problem;
 pub use question::{NamedModel, Question, named_model};
 pub use render::{Unwritable, serve_command};
 
+use std::ops::Range;
+
 use kv_resolver::Release;
 
 /// Longer texts are not read. Of a longer log, the beginning and the end say what matters: [`shortened`].
@@ -73,10 +75,25 @@ pub fn read(text: &str, release: Release) -> Result<Pasted, TooLong> {
     let mut log = Log::without_error(text, release);
     let script = script(&log.text);
     let release = log.release().unwrap_or(release);
-    let commands = find::commands(&script, release);
+    let (commands, places) = find::commands(&script, release);
+    let lines = lines_of(&script, &places);
     // a command has words of errors
-    log.find_error(!commands.is_empty());
+    log.find_error(!commands.is_empty(), &lines);
     Ok(Pasted { commands, log })
+}
+
+/// The lines, from 0, of places in their order.
+fn lines_of(text: &str, places: &[Range<usize>]) -> Vec<Range<usize>> {
+    let count = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
+    let (mut at, mut line) = (0, 0);
+    let mut all = Vec::with_capacity(places.len());
+    for place in places {
+        line += count(&text[at..place.start]);
+        at = place.start;
+        let whole = text[place.clone()].trim_end_matches('\n');
+        all.push(line..line + count(whole) + 1);
+    }
+    all
 }
 
 /// The lines that may be of a command: what vLLM logs is none of one.
