@@ -8,8 +8,8 @@ use std::io::{self, Read as _};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use kv_paste::{
-    Command as Start, Explanation, Log, Match, Passed, Pasted, Problem, Question, explain,
-    named_model, serve_command, shortened,
+    Command as Start, Explanation, Match, Passed, Pasted, Problem, Question, explain, named_model,
+    serve_command, shortened,
 };
 use kv_resolver::catalog::MODELS;
 use kv_resolver::units::thousands;
@@ -177,7 +177,7 @@ impl<'a> Report<'a> {
         problems(&mut out, &self.question.problems);
         match (&self.answer, &self.missing) {
             (Some((request, explanation)), _) => {
-                explained(&mut out, &self.pasted.log, explanation);
+                explained(&mut out, explanation);
                 let name = self.question.model.as_deref().unwrap_or_default();
                 heading_of(&mut out, "THE ANSWER");
                 out.push('\n');
@@ -320,7 +320,7 @@ fn problems(out: &mut String, problems: &[Problem]) {
     }
 }
 
-fn explained(out: &mut String, log: &Log, explanation: &Explanation) {
+fn explained(out: &mut String, explanation: &Explanation) {
     if !explanation.figures.is_empty() {
         let verdict = if explanation.agrees() {
             "EXPLAINED: every figure is as predicted"
@@ -360,7 +360,7 @@ fn explained(out: &mut String, log: &Log, explanation: &Explanation) {
         );
         wrap_hanging(out, &text, "  · ", "    ");
     }
-    if explanation.lines.is_empty() || log.squeezed_is_empty() {
+    if explanation.lines.is_empty() {
         return;
     }
     heading_of(

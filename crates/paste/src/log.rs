@@ -173,10 +173,17 @@ impl Log {
             && self.max_model_len.is_none()
     }
 
-    /// Whether it has no lines at all.
+    /// Whether there is anything of a start-up that an answer can be held against: lines of vLLM's logger, figures
+    /// of the cache, or an error. A command alone says nothing of how it ends.
     #[must_use]
-    pub const fn squeezed_is_empty(&self) -> bool {
-        self.squeezed.text.is_empty()
+    pub const fn is_of_start(&self) -> bool {
+        self.is_logged
+            || self.passed_line > 0
+            || self.error.is_some()
+            || self.pool.available.is_some()
+            || self.pool.tokens.is_some()
+            || self.max_model_len.is_some()
+            || self.batched_tokens.is_some()
     }
 
     /// One line of the text, whole.
