@@ -5,6 +5,7 @@ use kv_resolver::release::options::{CliOption, OptionError, Options, Takes};
 use kv_resolver::{Flag, Value};
 
 use crate::problem::Problem;
+use crate::secret;
 use crate::shell::Word;
 
 /// One option with its value.
@@ -16,12 +17,21 @@ pub(crate) struct Set {
     pub value: Value,
 }
 
+/// A word that belongs to no option.
+#[derive(Debug)]
+pub(crate) struct Positional {
+    /// Empty for one that is not in the text.
+    pub word: String,
+    /// The unknown option that it stands right behind.
+    pub behind: Option<String>,
+}
+
 /// What the parser made of the words.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
     pub set: Vec<Set>,
     /// The words that belong to no option.
-    pub positional: Vec<String>,
+    pub positional: Vec<Positional>,
     pub problems: Vec<Problem>,
 }
 
@@ -29,6 +39,7 @@ pub(crate) struct Parsed {
 pub(crate) fn parse(words: &[Word], options: Options) -> Parsed {
     let mut parser = Parser {
         options,
+        unknown: None,
         out: Parsed::default(),
     };
     let words = Parser::normal(words);
@@ -42,6 +53,8 @@ pub(crate) fn parse(words: &[Word], options: Options) -> Parsed {
 
 struct Parser {
     options: Options,
+    /// The option before, if it is unknown and words are behind it.
+    unknown: Option<String>,
     out: Parsed,
 }
 
@@ -128,9 +141,13 @@ impl Parser {
             }
             return 1;
         };
+        self.unknown = None;
         let option = match found {
             Ok(option) => option,
             Err(OptionError::Unknown) => {
+                if explicit.is_none() {
+                    self.unknown = Some(spelled.clone());
+                }
                 self.out.problems.push(Problem::Unknown(spelled));
                 return 1;
             }
@@ -156,7 +173,7 @@ impl Parser {
             (Takes::Switch(_), Some(value)) => {
                 self.out.problems.push(Problem::NotTaken {
                     option: spelled,
-                    value: value.text,
+                    value: secret::shown(&value.text),
                 });
                 1
             }
@@ -235,9 +252,15 @@ impl Parser {
                 text: word.text.clone(),
             });
             // it has its place all the same
-            self.out.positional.push(String::new());
+            self.out.positional.push(Positional {
+                word: String::new(),
+                behind: None,
+            });
         } else {
-            self.out.positional.push(word.text.clone());
+            self.out.positional.push(Positional {
+                word: word.text.clone(),
+                behind: self.unknown.clone(),
+            });
         }
     }
 

@@ -4,8 +4,9 @@ use kv_resolver::args::SPECULATIVE_CONFIG;
 use kv_resolver::release::options::Options;
 use kv_resolver::{EngineArgs, Environment, Flag, Release, Usage, Value};
 
-use crate::argv::{self, Set};
+use crate::argv::{self, Positional, Set};
 use crate::problem::Problem;
+use crate::secret;
 use crate::shell::Word;
 
 /// What a flag does to the answer.
@@ -42,7 +43,7 @@ pub struct Passed {
     pub spelled: String,
     /// The name that vLLM keeps it under.
     pub name: String,
-    /// Its value; `null` where it was "None". Of a secret, nothing.
+    /// Its value; `null` where it was "None". Of a secret, that it was not kept.
     pub value: Value,
     /// What it does to the answer.
     pub standing: Standing,
@@ -66,18 +67,15 @@ impl Passed {
         Self {
             spelled: spelled.to_owned(),
             name: name.to_owned(),
-            value: if SECRETS.contains(&name) {
-                Value::Null
-            } else {
+            value: if matches!(standing, Standing::Modelled(_)) {
                 value
+            } else {
+                secret::kept(name, value)
             },
             standing,
         }
     }
 }
-
-/// Flags whose values are nobody's business.
-const SECRETS: [&str; 2] = ["api_key", "hf_token"];
 
 /// A start of vLLM.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -144,14 +142,19 @@ impl Command {
                     .push(Passed::new(&spelled, option.name, value, option.is_engine)),
             }
         }
-        for (at, word) in parsed.positional.into_iter().enumerate() {
+        for (at, Positional { word, behind }) in parsed.positional.into_iter().enumerate() {
             if word.is_empty() {
                 continue;
             }
-            if at == 0 && takes_model && self.model.is_none() && !word.starts_with('-') {
+            let is_secret = behind.as_deref().is_some_and(secret::is_secret);
+            let is_model = at == 0 && takes_model && self.model.is_none();
+            if is_model && !is_secret && !word.starts_with('-') {
                 self.model = Some(word);
             } else {
-                self.problems.push(Problem::Extra(word));
+                self.problems.push(match behind {
+                    Some(option) => Problem::Follows(option),
+                    None => Problem::Extra(secret::shown(&word)),
+                });
             }
         }
     }
@@ -164,7 +167,12 @@ impl Command {
         self.variables.retain(|(known, _)| known != name);
         // a secret is none of ours
         if name.starts_with("VLLM_") && name != "VLLM_API_KEY" {
-            self.variables.push((name.to_owned(), value.to_owned()));
+            let value = if secret::is_secret(name) {
+                secret::NOT_KEPT.to_owned()
+            } else {
+                secret::shown(value)
+            };
+            self.variables.push((name.to_owned(), value));
         }
     }
 }

@@ -7,6 +7,7 @@ use kv_resolver::{Release, Usage, Value};
 use crate::command::{Command, Passed, container, image_version, start};
 use crate::problem::Problem;
 use crate::python::{bracketed, entries, literal, string_end};
+use crate::secret;
 use crate::shell::{Shell, Word, assignment};
 use crate::yaml;
 
@@ -74,8 +75,7 @@ impl Finder {
             let start = std::mem::replace(&mut from, text.len() - shell.left());
             if follows && words[0].text.starts_with("--") {
                 if let Some(command) = self.found.last_mut() {
-                    let line: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
-                    command.problems.push(Problem::CutOff(line.join(" ")));
+                    command.problems.push(Problem::CutOff(line_of(&words)));
                 }
                 if depth == 0 {
                     self.places.push(start..from);
@@ -268,6 +268,28 @@ impl Finder {
             self.found.push(command);
         }
     }
+}
+
+/// Words as a line, without the values of secrets.
+fn line_of(words: &[Word]) -> String {
+    let mut line = String::new();
+    let mut is_secret = false;
+    for word in words {
+        let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        if name.starts_with('-') {
+            is_secret = secret::is_secret(name);
+            line.push_str(if is_secret { name } else { &word.text });
+            if is_secret && !value.is_empty() {
+                line.push_str("=…");
+            }
+        } else {
+            line.push_str(if is_secret { "…" } else { &word.text });
+        }
+    }
+    secret::shown(&line)
 }
 
 /// Whether the first word is a program, and so no argument of the image's own entry point.

@@ -13,6 +13,7 @@ mod problem;
 mod python;
 mod question;
 mod render;
+mod secret;
 mod shell;
 mod yaml;
 

@@ -39,6 +39,8 @@ pub enum Problem {
     },
     /// A word that belongs to no option.
     Extra(String),
+    /// A word that belongs to no option, right behind this one that is unknown: it may be a secret.
+    Follows(String),
     /// `vllm serve` with names for the model before the model itself.
     NamesFirst,
     /// A file of options, which is not read.
@@ -62,7 +64,8 @@ impl Problem {
             | Self::NotTaken { .. }
             | Self::Wrong { .. }
             | Self::NamesFirst
-            | Self::Extra(_) => true,
+            | Self::Extra(_)
+            | Self::Follows(_) => true,
             Self::Open { .. }
             | Self::ConfigFile(_)
             | Self::CutOff(_)
@@ -103,6 +106,7 @@ impl Problem {
                 "",
             ],
             Self::Extra(word) => ["\u{201c}", word, "\u{201d} belongs to no option", "", ""],
+            Self::Follows(option) => ["the word behind ", option, " belongs to no option", "", ""],
             Self::NamesFirst => [
                 "with --served-model-name, vllm serve wants the model before every option",
                 "",
