@@ -83,6 +83,8 @@ struct Report<'a> {
     release: Release,
     /// Why there is no answer.
     missing: Option<String>,
+    /// What vLLM ends with as it reads the options, if it does not take them.
+    stops: Option<String>,
     answer: Option<(Request, Explanation)>,
 }
 
@@ -94,8 +96,12 @@ impl<'a> Report<'a> {
             release: question.release.unwrap_or(default),
             question,
             missing: None,
+            stops: pasted.stops(),
             answer: None,
         };
+        if report.stops.is_some() {
+            return Ok(report);
+        }
         match report.request(matches) {
             Ok(request) => {
                 let explanation = explain(&request, &pasted.log);
@@ -151,6 +157,7 @@ impl<'a> Report<'a> {
 
     fn exit(&self) -> Exit {
         match &self.answer {
+            _ if self.stops.is_some() => Exit::Refused,
             Some((_, explanation)) => Exit::of(match &explanation.result {
                 Ok(resolution) => resolution.outcome,
                 Err(error) => error.refusal.outcome(),
@@ -161,6 +168,16 @@ impl<'a> Report<'a> {
 
     fn text(&self) -> String {
         let mut out = String::new();
+        if let Some(error) = &self.stops {
+            heading_of(
+                &mut out,
+                "REFUSED: vLLM ends as it reads the options, before any rule",
+            );
+            wrap_hanging(&mut out, error, "  ", "    ");
+            if error.starts_with("vllm") {
+                out.push_str("  stage args, SystemExit 2\n");
+            }
+        }
         self.found(&mut out);
         for start in &self.pasted.commands {
             command_text(&mut out, start);

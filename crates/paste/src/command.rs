@@ -94,6 +94,7 @@ pub struct Command {
     pub visible_gpus: Option<usize>,
     /// What was not taken.
     pub problems: Vec<Problem>,
+    error: Option<String>,
 }
 
 impl Command {
@@ -121,11 +122,13 @@ impl Command {
 
     /// Takes over what the parser made of the words behind the command.
     pub(crate) fn parse(&mut self, words: &[Word], takes_model: bool, options: Options) {
-        let parsed = argv::parse(words, options);
+        let mut parsed = argv::parse(words, options);
         self.problems.extend(parsed.problems);
         if takes_model && names_first(words) {
             self.problems.push(Problem::NamesFirst);
         }
+        let mut unrecognized = std::mem::take(&mut parsed.unrecognized);
+        self.error = parsed.error.take();
         for Set {
             spelled,
             option,
@@ -142,7 +145,16 @@ impl Command {
                     .push(Passed::new(&spelled, option.name, value, option.is_engine)),
             }
         }
-        for (at, Positional { word, behind }) in parsed.positional.into_iter().enumerate() {
+        for (at, positional) in parsed.positional.into_iter().enumerate() {
+            let Positional {
+                word,
+                behind,
+                place,
+            } = positional;
+            // the first is the model's place, whatever stands there
+            if at == 0 && takes_model {
+                unrecognized[place].clear();
+            }
             if word.is_empty() {
                 continue;
             }
@@ -157,6 +169,29 @@ impl Command {
                 });
             }
         }
+        unrecognized.retain(|word| !word.is_empty());
+        if !unrecognized.is_empty() {
+            self.error.get_or_insert_with(|| {
+                [
+                    "vllm: error: unrecognized arguments: ",
+                    &unrecognized.join(" "),
+                ]
+                .concat()
+            });
+        }
+    }
+
+    /// What vLLM ends with as it reads these options, before any rule, in its own words: the last line of what
+    /// Python prints. The server that is asked is the one of `vllm serve`.
+    #[must_use]
+    pub fn stops(&self) -> Option<String> {
+        if self.usage != Usage::Server {
+            return None;
+        }
+        if self.problems.contains(&Problem::NamesFirst) {
+            return Some(NAMES_FIRST.to_owned());
+        }
+        self.error.clone()
     }
 
     /// Sets a variable for it.
@@ -176,6 +211,9 @@ impl Command {
         }
     }
 }
+
+const NAMES_FIRST: &str = "ValueError: `model` should be provided as the first positional argument when using `vllm serve`. \
+     i.e. `vllm serve <model> --<arg> <value>`.";
 
 /// What `vllm serve` stops at before it reads any option.
 /// Mirrors `vllm/utils/argparse_utils.py` `FlexibleArgumentParser.parse_args`.

@@ -51,6 +51,18 @@ impl Pasted {
         self.commands.is_empty() && self.log.is_empty()
     }
 
+    /// What vLLM ends with as it reads the options of the first command, before any rule and with exit code 2: the
+    /// answer to such a command, whatever the model. `None` where it takes them, where they are of a version without
+    /// rules, and where a log says that vLLM came further.
+    #[must_use]
+    pub fn stops(&self) -> Option<String> {
+        let question = self.question();
+        if question.version.is_some() && question.release.is_none() || self.log.is_of_start() {
+            return None;
+        }
+        self.commands.first()?.stops()
+    }
+
     /// The question, of the first command where there are more.
     #[must_use]
     pub fn question(&self) -> Question {

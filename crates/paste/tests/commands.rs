@@ -89,6 +89,9 @@ fn secrets_are_not_kept() {
         let pasted = read(text, Release::LATEST).unwrap();
         let log = &pasted.log.passed;
         let told = format!("{}{log:?}{:?}", shown(&pasted.commands), pasted.commands);
-        assert!(!pasted.is_empty() && !told.contains("S3CRET"), "{text}:\n{told}");
+        assert!(
+            !pasted.is_empty() && !told.contains("S3CRET"),
+            "{text}:\n{told}"
+        );
     }
 }
