@@ -448,6 +448,12 @@ fn not_of_type(option: CliOption, text: &str) -> String {
     ["invalid ", name, " value: '", &text, "'"].concat()
 }
 
+/// `1_024` without what Python's `int()` takes between digits; `None` of anything else.
+fn whole_number(text: &str) -> Option<String> {
+    let digits = text.trim().trim_start_matches(['+', '-']);
+    (text.contains('_') && digits.split('_').all(is_digits)).then(|| text.replace('_', ""))
+}
+
 fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
@@ -469,13 +475,21 @@ fn value(option: CliOption, texts: &[&str]) -> Result<Value, String> {
         if flag.takes_null() && matches!(text, "" | "None") {
             return Ok(Value::Null);
         }
+        let whole = whole_number(text);
+        let text = match flag.kind() {
+            // human_readable_int() ends in int() as well
+            FlagKind::Integer | FlagKind::HumanInteger => whole.as_deref().unwrap_or(text),
+            _ => text,
+        };
         return flag.parse_text(text).map_err(|error| error.to_string());
     }
     if text == "None" {
         return Ok(Value::Null);
     }
     if option.name == "spec_tokens" {
-        let number = text.trim().parse().map(Value::Integer);
+        let whole = whole_number(text);
+        let number = whole.as_deref().unwrap_or(text).trim().parse();
+        let number = number.map(Value::Integer);
         return number.map_err(|_| "expected a whole number".to_owned());
     }
     if option.name.ends_with("_config") {
@@ -590,6 +604,20 @@ mod tests {
                 ("enable_expert_parallel", "true".into()),
             ]
         );
+        assert_eq!(
+            set("--max-num-seqs 1_024 --max-model-len 32_768"),
+            [
+                ("max_num_seqs", "1024".into()),
+                ("max_model_len", "32768".into())
+            ]
+        );
+        for text in [
+            "--max-num-seqs _1",
+            "--max-num-seqs 1__0",
+            "--max-model-len 1_0k",
+        ] {
+            assert_ne!(parsed(text).problems, [], "{text}");
+        }
         // of two the last, a negative number is a value, and words in a row
         assert_eq!(
             set(
