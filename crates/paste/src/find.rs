@@ -32,6 +32,7 @@ pub(crate) fn commands(text: &str, release: Release) -> (Vec<Command>, Vec<Range
         finder.shaped(text);
     }
     finder.calls(text);
+    finder.lists(text);
     if finder.found.is_empty() {
         finder.bare(text);
         if !finder.found.is_empty() {
@@ -245,23 +246,64 @@ impl Finder {
         }
     }
 
-    /// `LLM(model=…, …)`
+    /// `LLM(model=…, …)`, and the same of `EngineArgs` and `AsyncEngineArgs`
     fn calls(&mut self, text: &str) {
-        for (at, _) in text.match_indices("LLM(") {
-            let is_name = text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            if is_name || self.found.len() >= MOST_COMMANDS {
+        for (name, usage) in [
+            ("LLM(", Usage::Llm),
+            ("EngineArgs(", Usage::Llm),
+            ("AsyncEngineArgs(", Usage::Server),
+        ] {
+            self.calls_of(name, usage, text);
+        }
+    }
+
+    /// `["vllm", "serve", …]`, as Python starts programs
+    fn lists(&mut self, text: &str) {
+        if !self.found.is_empty() {
+            return;
+        }
+        for serve in ["\"serve\"", "'serve'"] {
+            for (at, _) in text.match_indices(serve).take(MOST_COMMANDS) {
+                let Some(open) = text[..at].rfind('[') else {
+                    continue;
+                };
+                let (inside, is_whole) = bracketed(cut(&text[open..]));
+                let words = entries(inside, ',', is_whole).into_iter().map(|(item, _)| {
+                    let read = literal(item);
+                    match read.value {
+                        Value::String(text) => Word {
+                            text,
+                            is_open: !read.is_whole,
+                        },
+                        other => Word::new(&crate::argv::json(&other)),
+                    }
+                });
+                let words: Vec<Word> = words.collect();
+                if let Some(start) = start(&words) {
+                    self.places.push(open..open + inside.len() + 1);
+                    self.add(self.shared.clone(), &words[start.at..], start.takes_model);
+                }
+            }
+        }
+    }
+
+    fn calls_of(&mut self, called: &str, usage: Usage, text: &str) {
+        for (at, _) in text.match_indices(called) {
+            let before = &text[..at];
+            let is_name = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            // where it is defined is no call
+            if is_name || before.ends_with("class ") || self.found.len() >= MOST_COMMANDS {
                 continue;
             }
-            let from = &text[at + "LLM".len()..];
-            let end = from.len().min(MOST_CALL_BYTES);
-            let end = (end..from.len())
-                .find(|end| from.is_char_boundary(*end))
-                .unwrap_or(from.len());
-            let (inside, is_whole) = bracketed(&from[..end]);
-            let start = text.len() - from.len();
+            let from = cut(&text[at + called.len() - 1..]);
+            let (inside, is_whole) = bracketed(from);
+            let start = at + called.len();
             self.places.push(start..start + inside.len());
             let mut command = self.shared.clone();
-            command.usage = Usage::Llm;
+            command.usage = usage;
+            if called != "LLM(" {
+                command.problems.push(Problem::EngineArgs(usage));
+            }
             for (index, (name, value)) in entries(inside, '=', is_whole).into_iter().enumerate() {
                 command.keyword(index, name, value, &text[..at], self.release);
             }
@@ -290,6 +332,13 @@ fn line_of(words: &[Word]) -> String {
         }
     }
     secret::shown(&line)
+}
+
+/// As much of it as a call may have.
+fn cut(text: &str) -> &str {
+    let end = text.len().min(MOST_CALL_BYTES);
+    let end = (end..text.len()).find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// Whether the first word is a program, and so no argument of the image's own entry point.

@@ -112,12 +112,17 @@ fn lines_of(text: &str, places: &[Range<usize>]) -> Vec<Range<usize>> {
 /// The lines that may be of a command: what vLLM logs is none of one.
 fn script(text: &str) -> String {
     let mut script = String::new();
+    // a terminal writes > before each line that goes on
+    let mut goes_on = false;
     for (line, whole) in clean::lines(text).zip(text.lines()) {
         if script.len() + whole.len() > MOST_SCRIPT_BYTES {
             break;
         }
         if !line.is_logged {
+            let prompted = whole.trim_start().strip_prefix("> ");
+            let whole = prompted.filter(|_| goes_on).unwrap_or(whole);
             script.push_str(whole);
+            goes_on = whole.trim_end().ends_with('\\');
         }
         script.push('\n');
     }

@@ -1,5 +1,7 @@
 //! What of a command was not taken as it stands.
 
+use kv_resolver::Usage;
+
 /// Something that was read and not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
@@ -49,6 +51,8 @@ pub enum Problem {
     CutOff(String),
     /// A quote that is opened and not closed.
     OpenQuote,
+    /// `EngineArgs` and `AsyncEngineArgs`: who makes an engine of them is not read, and this is taken.
+    EngineArgs(Usage),
     /// A keyword that is passed on from a dictionary, which is not read.
     Spread(String),
 }
@@ -70,6 +74,7 @@ impl Problem {
             | Self::ConfigFile(_)
             | Self::CutOff(_)
             | Self::OpenQuote
+            | Self::EngineArgs(_)
             | Self::Spread(_) => false,
         }
     }
@@ -129,6 +134,16 @@ impl Problem {
                 "",
             ],
             Self::OpenQuote => ["a quote is opened and not closed", "", "", "", ""],
+            Self::EngineArgs(usage) => [
+                "the defaults of max_num_batched_tokens and max_num_seqs depend on who makes the engine; those of ",
+                match usage {
+                    Usage::Server => "vllm serve",
+                    Usage::Llm => "the LLM class",
+                },
+                " are taken",
+                "",
+                "",
+            ],
             Self::Spread(name) => [name, " is not read", "", "", ""],
         };
         parts.concat()
