@@ -24,6 +24,7 @@ pub(crate) fn commands(text: &str, release: Release) -> (Vec<Command>, Vec<Range
         shared: Command::default(),
         found: Vec::new(),
         places: Vec::new(),
+        config: yaml::config(text, release.options()),
     };
     finder.containers(text);
     if finder.found.is_empty() {
@@ -39,6 +40,12 @@ pub(crate) fn commands(text: &str, release: Release) -> (Vec<Command>, Vec<Range
             finder.shaped(text);
         }
     }
+    if finder.found.is_empty() {
+        finder.file_alone();
+    }
+    if finder.found.is_empty() && text.trim_start().starts_with('{') {
+        finder.shaped(text);
+    }
     finder.found.truncate(MOST_COMMANDS);
     finder.places.sort_unstable_by_key(|place| place.start);
     (finder.found, finder.places)
@@ -51,6 +58,8 @@ struct Finder {
     found: Vec<Command>,
     /// Where those stand.
     places: Vec<Range<usize>>,
+    /// The options of a file, until they are a start's.
+    config: Option<yaml::Config>,
 }
 
 impl Finder {
@@ -63,7 +72,41 @@ impl Finder {
         let end = words.iter().position(|word| word.text == yaml::BREAK);
         let words = &words[..end.unwrap_or(words.len())];
         let release = command.release().unwrap_or(self.release);
-        command.parse(words, takes_model, release.options());
+        let names_file = words.iter().any(|word| word.text == "--config");
+        if names_file && let Some(config) = self.config.take() {
+            // behind the model, and before whatever overrides them
+            let (model, rest) = words.split_at(usize::from(
+                words
+                    .first()
+                    .is_some_and(|word| !word.text.starts_with('-')),
+            ));
+            let words = [model, &config.words, rest].concat();
+            command.parse(&words, takes_model, release.options());
+            command
+                .problems
+                .retain(|problem| !matches!(problem, Problem::ConfigFile(_)));
+            self.file(&mut command, config);
+        } else {
+            command.parse(words, takes_model, release.options());
+        }
+        self.found.push(command);
+    }
+
+    /// What of a file's options is not read, and that they are no error.
+    fn file(&mut self, command: &mut Command, config: yaml::Config) {
+        let nested = config.nested.into_iter().map(Problem::Spread);
+        command.problems.extend(nested);
+        self.places.push(config.place);
+    }
+
+    /// A file of options alone.
+    fn file_alone(&mut self) {
+        let Some(config) = self.config.take_if(|config| config.is_first) else {
+            return;
+        };
+        let mut command = self.shared.clone();
+        command.parse(&config.words, false, self.release.options());
+        self.file(&mut command, config);
         self.found.push(command);
     }
 

@@ -122,7 +122,7 @@ impl Problem {
             Self::ConfigFile(path) => [
                 "the options in ",
                 path,
-                " (--config) are not read; paste them as well",
+                " (--config) are not read; paste the lines of that file below the command",
                 "",
                 "",
             ],

@@ -104,7 +104,10 @@ fn error_of(text: &str) -> Option<&'static str> {
     log.error.map(|error| error.value.error_type)
 }
 
-const COMMANDS: [&str; 5] = [
+const COMMANDS: [&str; 8] = [
+    "tensor-parallel-size: 2\ndecode-context-parallel-size: 2\nquantization: fp8\ngpu-memory-utilization: 0.9",
+    "vllm serve --config x.yaml\nspeculative-config:\n  method: deepseek_mtp\n  num_speculative_tokens: 1\n",
+    "{\"method\": \"deepseek_mtp\", \"num_speculative_tokens\": 1,\n \"tensor-parallel-size\": 2}",
     "vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2 --quantization fp8 --gpu-memory-utilization 0.9",
     "vllm serve Qwen/Qwen3-8B --speculative-config '{\"method\":\"mtp\",\"num_speculative_tokens\":1}'",
     "vllm serve x/y --tensor-parallel-size 8 --decode-context-parallel-size 4",
