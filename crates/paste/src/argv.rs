@@ -166,22 +166,7 @@ impl Parser {
                 return 1;
             }
             Err(OptionError::Ambiguous(one, two)) => {
-                // argparse looks for these before it takes any
-                if !self.has_ambiguous {
-                    self.has_ambiguous = true;
-                    self.out.error = Some(
-                        [
-                            "vllm serve: error: ambiguous option: ",
-                            &whole(&spelled, explicit.as_deref()),
-                            " could match ",
-                            &long(one),
-                            ", ",
-                            &long(two),
-                            ", …",
-                        ]
-                        .concat(),
-                    );
-                }
+                self.ambiguous(&whole(&spelled, explicit.as_deref()), one, two);
                 self.out.problems.push(Problem::Ambiguous {
                     option: spelled,
                     one,
@@ -354,6 +339,24 @@ impl Parser {
     /// The first that argparse stops at.
     fn error(&mut self, text: String) {
         self.out.error.get_or_insert(text);
+    }
+
+    /// argparse looks for these before it takes any.
+    fn ambiguous(&mut self, option: &str, one: &str, two: &str) {
+        if !self.has_ambiguous {
+            self.has_ambiguous = true;
+            let (one, two) = (long(one), long(two));
+            let parts = [
+                "vllm serve: error: ambiguous option: ",
+                option,
+                " could match ",
+                &one,
+                ", ",
+                &two,
+                ", …",
+            ];
+            self.out.error = Some(parts.concat());
+        }
     }
 
     /// `argument --x/-y: …`

@@ -463,8 +463,12 @@ fn values_only(line: &str, out: &mut String) {
             .find(|c: char| !(c.is_ascii_alphanumeric() || "_-.".contains(c)))
             .unwrap_or(rest.len());
         let (name, after) = rest.split_at(end);
-        let follows = after.trim_start_matches(['"', '\'', ' ']);
-        if name.starts_with('-') || !name.is_empty() && follows.starts_with([':', '=']) {
+        // asked behind a name alone: a run of blanks is looked through once
+        let is_key = || {
+            let follows = after.trim_start_matches(['"', '\'', ' ']);
+            follows.starts_with([':', '='])
+        };
+        if name.starts_with('-') || !name.is_empty() && is_key() {
             out.push(NAME);
         } else {
             out.push_str(name);
