@@ -36,7 +36,11 @@ pub(crate) fn commands(text: &str, release: Release) -> (Vec<Command>, Vec<Range
     finder.lists(text);
     if finder.found.is_empty() {
         finder.bare(text);
-        if !finder.found.is_empty() {
+        // an error may begin with an option: its words belong to none
+        let is_stray =
+            |problem: &&Problem| matches!(problem, Problem::Extra(_) | Problem::Follows(_));
+        let found = finder.found.first();
+        if found.is_some_and(|command| command.problems.iter().filter(is_stray).count() < 2) {
             finder.shaped(text);
         }
     }

@@ -91,7 +91,7 @@ pub fn read(text: &str, release: Release) -> Result<Pasted, TooLong> {
     let (commands, places) = find::commands(&script, release);
     let lines = lines_of(&script, &places);
     // a command has words of errors
-    log.find_error(!lines.is_empty(), &lines);
+    log.find_error(!commands.is_empty() || !lines.is_empty(), &lines);
     Ok(Pasted { commands, log })
 }
 
