@@ -8,8 +8,8 @@ use std::io::{self, Read as _};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
 use kv_paste::{
-    Command as Start, Explanation, Log, Match, Passed, Pasted, Problem, Question, explain,
-    named_model, serve_command, shortened,
+    Command as Start, Explanation, Match, Passed, Pasted, Problem, Question, explain, named_model,
+    serve_command, shortened,
 };
 use kv_resolver::catalog::MODELS;
 use kv_resolver::units::thousands;
@@ -83,6 +83,8 @@ struct Report<'a> {
     release: Release,
     /// Why there is no answer.
     missing: Option<String>,
+    /// What vLLM ends with as it reads the options, if it does not take them.
+    stops: Option<String>,
     answer: Option<(Request, Explanation)>,
 }
 
@@ -94,8 +96,12 @@ impl<'a> Report<'a> {
             release: question.release.unwrap_or(default),
             question,
             missing: None,
+            stops: pasted.stops(),
             answer: None,
         };
+        if report.stops.is_some() {
+            return Ok(report);
+        }
         match report.request(matches) {
             Ok(request) => {
                 let explanation = explain(&request, &pasted.log);
@@ -151,6 +157,7 @@ impl<'a> Report<'a> {
 
     fn exit(&self) -> Exit {
         match &self.answer {
+            _ if self.stops.is_some() => Exit::Refused,
             Some((_, explanation)) => Exit::of(match &explanation.result {
                 Ok(resolution) => resolution.outcome,
                 Err(error) => error.refusal.outcome(),
@@ -161,6 +168,16 @@ impl<'a> Report<'a> {
 
     fn text(&self) -> String {
         let mut out = String::new();
+        if let Some(error) = &self.stops {
+            heading_of(
+                &mut out,
+                "REFUSED: vLLM ends as it reads the options, before any rule",
+            );
+            wrap_hanging(&mut out, error, "  ", "    ");
+            if error.starts_with("vllm") {
+                out.push_str("  stage args, SystemExit 2\n");
+            }
+        }
         self.found(&mut out);
         for start in &self.pasted.commands {
             command_text(&mut out, start);
@@ -177,7 +194,7 @@ impl<'a> Report<'a> {
         problems(&mut out, &self.question.problems);
         match (&self.answer, &self.missing) {
             (Some((request, explanation)), _) => {
-                explained(&mut out, &self.pasted.log, explanation);
+                explained(&mut out, explanation);
                 let name = self.question.model.as_deref().unwrap_or_default();
                 heading_of(&mut out, "THE ANSWER");
                 out.push('\n');
@@ -320,7 +337,7 @@ fn problems(out: &mut String, problems: &[Problem]) {
     }
 }
 
-fn explained(out: &mut String, log: &Log, explanation: &Explanation) {
+fn explained(out: &mut String, explanation: &Explanation) {
     if !explanation.figures.is_empty() {
         let verdict = if explanation.agrees() {
             "EXPLAINED: every figure is as predicted"
@@ -360,7 +377,7 @@ fn explained(out: &mut String, log: &Log, explanation: &Explanation) {
         );
         wrap_hanging(out, &text, "  · ", "    ");
     }
-    if explanation.lines.is_empty() || log.squeezed_is_empty() {
+    if explanation.lines.is_empty() {
         return;
     }
     heading_of(

@@ -2,9 +2,10 @@
 //! `FlexibleArgumentParser.parse_args` and, below it, Python's `argparse`.
 
 use kv_resolver::release::options::{CliOption, OptionError, Options, Takes};
-use kv_resolver::{Flag, Value};
+use kv_resolver::{Flag, FlagKind, Value};
 
 use crate::problem::Problem;
+use crate::secret;
 use crate::shell::Word;
 
 /// One option with its value.
@@ -16,19 +17,36 @@ pub(crate) struct Set {
     pub value: Value,
 }
 
+/// A word that belongs to no option.
+#[derive(Debug)]
+pub(crate) struct Positional {
+    /// Empty for one that is not in the text.
+    pub word: String,
+    /// The unknown option that it stands right behind.
+    pub behind: Option<String>,
+    /// Its place among the words that nothing takes.
+    pub place: usize,
+}
+
 /// What the parser made of the words.
 #[derive(Debug, Default)]
 pub(crate) struct Parsed {
     pub set: Vec<Set>,
     /// The words that belong to no option.
-    pub positional: Vec<String>,
+    pub positional: Vec<Positional>,
     pub problems: Vec<Problem>,
+    /// What argparse ends with, in its words.
+    pub error: Option<String>,
+    /// The words that nothing takes, in their order.
+    pub unrecognized: Vec<String>,
 }
 
 /// Reads the words.
 pub(crate) fn parse(words: &[Word], options: Options) -> Parsed {
     let mut parser = Parser {
         options,
+        unknown: None,
+        has_ambiguous: false,
         out: Parsed::default(),
     };
     let words = Parser::normal(words);
@@ -42,6 +60,9 @@ pub(crate) fn parse(words: &[Word], options: Options) -> Parsed {
 
 struct Parser {
     options: Options,
+    /// The option before, if it is unknown and words are behind it.
+    unknown: Option<String>,
+    has_ambiguous: bool,
     out: Parsed,
 }
 
@@ -90,6 +111,9 @@ impl Parser {
             } else if let Some(next) = words.next() {
                 (next.text, next.is_open)
             } else {
+                self.error("IndexError: list index out of range".to_owned());
+                // argparse is not asked at all
+                self.has_ambiguous = true;
                 self.out.problems.push(Problem::NoValue(word.text));
                 continue;
             };
@@ -128,13 +152,21 @@ impl Parser {
             }
             return 1;
         };
+        self.unknown = None;
         let option = match found {
             Ok(option) => option,
             Err(OptionError::Unknown) => {
+                self.out
+                    .unrecognized
+                    .push(whole(&spelled, explicit.as_deref()));
+                if explicit.is_none() {
+                    self.unknown = Some(spelled.clone());
+                }
                 self.out.problems.push(Problem::Unknown(spelled));
                 return 1;
             }
             Err(OptionError::Ambiguous(one, two)) => {
+                self.ambiguous(&whole(&spelled, explicit.as_deref()), one, two);
                 self.out.problems.push(Problem::Ambiguous {
                     option: spelled,
                     one,
@@ -154,9 +186,19 @@ impl Parser {
         });
         match (option.takes, explicit) {
             (Takes::Switch(_), Some(value)) => {
+                let shown = if secret::is_secret(&spelled) {
+                    "…"
+                } else {
+                    &value.text
+                };
+                let shown = secret::shown(shown);
+                self.argument(
+                    option,
+                    &["ignored explicit argument '", &shown, "'"].concat(),
+                );
                 self.out.problems.push(Problem::NotTaken {
                     option: spelled,
-                    value: value.text,
+                    value: secret::shown(&value.text),
                 });
                 1
             }
@@ -173,6 +215,14 @@ impl Parser {
                 1
             }
             (_, None) if values.is_empty() => {
+                self.argument(
+                    option,
+                    if option.takes == Takes::Values {
+                        "expected at least one argument"
+                    } else {
+                        "expected one argument"
+                    },
+                );
                 self.out.problems.push(Problem::NoValue(spelled));
                 1
             }
@@ -235,9 +285,22 @@ impl Parser {
                 text: word.text.clone(),
             });
             // it has its place all the same
-            self.out.positional.push(String::new());
+            self.out.positional.push(Positional {
+                word: String::new(),
+                behind: None,
+                place: self.out.unrecognized.len(),
+            });
+            self.out.unrecognized.push(word.text.clone());
         } else {
-            self.out.positional.push(word.text.clone());
+            self.out.positional.push(Positional {
+                word: word.text.clone(),
+                behind: self.unknown.clone(),
+                place: self.out.unrecognized.len(),
+            });
+            self.out.unrecognized.push(match self.unknown {
+                Some(_) => "…".to_owned(),
+                None => secret::shown(&word.text),
+            });
         }
     }
 
@@ -262,12 +325,140 @@ impl Parser {
         let texts: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
         match value(option, &texts) {
             Ok(value) => self.set(spelled, option, value),
-            Err(why) => self.out.problems.push(Problem::Wrong {
-                option: spelled,
-                why,
-            }),
+            Err(why) => {
+                let text = texts.first().copied().unwrap_or_default();
+                self.argument(option, &not_of_type(option, text));
+                self.out.problems.push(Problem::Wrong {
+                    option: spelled,
+                    why,
+                });
+            }
         }
     }
+
+    /// The first that argparse stops at.
+    fn error(&mut self, text: String) {
+        self.out.error.get_or_insert(text);
+    }
+
+    /// argparse looks for these before it takes any.
+    fn ambiguous(&mut self, option: &str, one: &str, two: &str) {
+        if !self.has_ambiguous {
+            self.has_ambiguous = true;
+            let (one, two) = (long(one), long(two));
+            let parts = [
+                "vllm serve: error: ambiguous option: ",
+                option,
+                " could match ",
+                &one,
+                ", ",
+                &two,
+                ", …",
+            ];
+            self.out.error = Some(parts.concat());
+        }
+    }
+
+    /// `argument --x/-y: …`
+    fn argument(&mut self, option: CliOption, says: &str) {
+        let mut name = long(option.name);
+        let is_its = |spelled: &str| {
+            let other = self.options.exact(spelled);
+            other.is_some_and(|other| other.name == option.name)
+        };
+        for other in OTHER_NAMES.split(' ').filter(|other| is_its(other)) {
+            name.push('/');
+            name.push_str(other);
+        }
+        if matches!(option.takes, Takes::Switch(_)) {
+            let bare = &long(option.name)[2..];
+            let inverse = match bare.split_once('-') {
+                Some(("enable", rest)) => ["--disable-", rest].concat(),
+                Some(("disable", rest)) => ["--enable-", rest].concat(),
+                _ => String::new(),
+            };
+            let negated = [inverse, ["--no-", bare].concat()];
+            if let Some(other) = negated.iter().find(|other| is_its(other)) {
+                name.push('/');
+                name.push_str(other);
+            }
+        }
+        self.error(["vllm serve: error: argument ", &name, ": ", says].concat());
+    }
+}
+
+/// Second names of options with values, and of `--enable-expert-parallel`.
+const OTHER_NAMES: &str = "--device-memory-utilization -tp -pp -dp -dcp -pcp -dpl -dpn -dpr -dpa -dpp -dpb -n -r -q -sc -cc -ac -dc -asc -ep";
+
+/// An option with the value behind its `=`, as far as that may be told.
+fn whole(spelled: &str, value: Option<&str>) -> String {
+    match value {
+        Some(_) if secret::is_secret(spelled) => [spelled, "=…"].concat(),
+        Some(value) => [spelled, "=", &secret::shown(value)].concat(),
+        None => spelled.to_owned(),
+    }
+}
+
+fn long(name: &str) -> String {
+    ["--", &name.replace('_', "-")].concat()
+}
+
+/// What argparse says of a value.
+/// Mirrors `vllm/engine/arg_utils.py` `parse_type` and `vllm/utils/argparse_utils.py` `human_readable_int`.
+fn not_of_type(option: CliOption, text: &str) -> String {
+    let flag = option.name.parse::<Flag>().ok();
+    let (name, place) = match flag.map(Flag::kind) {
+        Some(FlagKind::HumanInteger) if flag == Some(Flag::MaxModelLen) => {
+            ("human_readable_int_or_auto", true)
+        }
+        Some(FlagKind::HumanInteger) => ("human_readable_int", true),
+        Some(FlagKind::Float) => ("float", false),
+        Some(_) => ("int", false),
+        None if option.name == "spec_tokens" => ("int", false),
+        // what is in it is nobody's business
+        None => return "Value … cannot be converted to <function loads at 0x…>.".to_owned(),
+    };
+    let trimmed = text.trim();
+    if let Some(suffix) = trimmed
+        .chars()
+        .last()
+        .filter(|suffix| "KMGT".contains(*suffix))
+        && place
+        && let Some((whole, fraction)) = trimmed[..trimmed.len() - 1].split_once('.')
+        && is_digits(whole)
+        && is_digits(fraction)
+    {
+        let suffix = suffix.to_string();
+        return [
+            "Decimals are not allowed with binary suffixes like ",
+            &suffix,
+            ". Did you mean to use ",
+            &trimmed[..trimmed.len() - 1],
+            &suffix.to_lowercase(),
+            " instead?",
+        ]
+        .concat();
+    }
+    let text = secret::shown(text);
+    if flag.is_none_or(Flag::takes_null) {
+        let of = if place {
+            ["<function ", name, " at 0x…>."].concat()
+        } else {
+            ["<class '", name, "'>."].concat()
+        };
+        return ["Value ", &text, " cannot be converted to ", &of].concat();
+    }
+    ["invalid ", name, " value: '", &text, "'"].concat()
+}
+
+/// `1_024` without what Python's `int()` takes between digits; `None` of anything else.
+fn whole_number(text: &str) -> Option<String> {
+    let digits = text.trim().trim_start_matches(['+', '-']);
+    (text.contains('_') && digits.split('_').all(is_digits)).then(|| text.replace('_', ""))
+}
+
+fn is_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// More keys than any configuration is deep.
@@ -287,13 +478,21 @@ fn value(option: CliOption, texts: &[&str]) -> Result<Value, String> {
         if flag.takes_null() && matches!(text, "" | "None") {
             return Ok(Value::Null);
         }
+        let whole = whole_number(text);
+        let text = match flag.kind() {
+            // human_readable_int() ends in int() as well
+            FlagKind::Integer | FlagKind::HumanInteger => whole.as_deref().unwrap_or(text),
+            _ => text,
+        };
         return flag.parse_text(text).map_err(|error| error.to_string());
     }
     if text == "None" {
         return Ok(Value::Null);
     }
     if option.name == "spec_tokens" {
-        let number = text.trim().parse().map(Value::Integer);
+        let whole = whole_number(text);
+        let number = whole.as_deref().unwrap_or(text).trim().parse();
+        let number = number.map(Value::Integer);
         return number.map_err(|_| "expected a whole number".to_owned());
     }
     if option.name.ends_with("_config") {
@@ -408,6 +607,20 @@ mod tests {
                 ("enable_expert_parallel", "true".into()),
             ]
         );
+        assert_eq!(
+            set("--max-num-seqs 1_024 --max-model-len 32_768"),
+            [
+                ("max_num_seqs", "1024".into()),
+                ("max_model_len", "32768".into())
+            ]
+        );
+        for text in [
+            "--max-num-seqs _1",
+            "--max-num-seqs 1__0",
+            "--max-model-len 1_0k",
+        ] {
+            assert_ne!(parsed(text).problems, [], "{text}");
+        }
         // of two the last, a negative number is a value, and words in a row
         assert_eq!(
             set(

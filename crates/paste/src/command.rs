@@ -4,8 +4,9 @@ use kv_resolver::args::SPECULATIVE_CONFIG;
 use kv_resolver::release::options::Options;
 use kv_resolver::{EngineArgs, Environment, Flag, Release, Usage, Value};
 
-use crate::argv::{self, Set};
+use crate::argv::{self, Positional, Set};
 use crate::problem::Problem;
+use crate::secret;
 use crate::shell::Word;
 
 /// What a flag does to the answer.
@@ -42,7 +43,7 @@ pub struct Passed {
     pub spelled: String,
     /// The name that vLLM keeps it under.
     pub name: String,
-    /// Its value; `null` where it was "None". Of a secret, nothing.
+    /// Its value; `null` where it was "None". Of a secret, that it was not kept.
     pub value: Value,
     /// What it does to the answer.
     pub standing: Standing,
@@ -66,18 +67,15 @@ impl Passed {
         Self {
             spelled: spelled.to_owned(),
             name: name.to_owned(),
-            value: if SECRETS.contains(&name) {
-                Value::Null
-            } else {
+            value: if matches!(standing, Standing::Modelled(_)) {
                 value
+            } else {
+                secret::kept(name, value)
             },
             standing,
         }
     }
 }
-
-/// Flags whose values are nobody's business.
-const SECRETS: [&str; 2] = ["api_key", "hf_token"];
 
 /// A start of vLLM.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -96,6 +94,7 @@ pub struct Command {
     pub visible_gpus: Option<usize>,
     /// What was not taken.
     pub problems: Vec<Problem>,
+    error: Option<String>,
 }
 
 impl Command {
@@ -123,11 +122,13 @@ impl Command {
 
     /// Takes over what the parser made of the words behind the command.
     pub(crate) fn parse(&mut self, words: &[Word], takes_model: bool, options: Options) {
-        let parsed = argv::parse(words, options);
+        let mut parsed = argv::parse(words, options);
         self.problems.extend(parsed.problems);
         if takes_model && names_first(words) {
             self.problems.push(Problem::NamesFirst);
         }
+        let mut unrecognized = std::mem::take(&mut parsed.unrecognized);
+        self.error = parsed.error.take();
         for Set {
             spelled,
             option,
@@ -144,16 +145,53 @@ impl Command {
                     .push(Passed::new(&spelled, option.name, value, option.is_engine)),
             }
         }
-        for (at, word) in parsed.positional.into_iter().enumerate() {
+        for (at, positional) in parsed.positional.into_iter().enumerate() {
+            let Positional {
+                word,
+                behind,
+                place,
+            } = positional;
+            // the first is the model's place, whatever stands there
+            if at == 0 && takes_model {
+                unrecognized[place].clear();
+            }
             if word.is_empty() {
                 continue;
             }
-            if at == 0 && takes_model && self.model.is_none() && !word.starts_with('-') {
+            let is_secret = behind.as_deref().is_some_and(secret::is_secret);
+            let is_model = at == 0 && takes_model && self.model.is_none();
+            if is_model && !is_secret && !word.starts_with('-') {
                 self.model = Some(word);
             } else {
-                self.problems.push(Problem::Extra(word));
+                self.problems.push(match behind {
+                    Some(option) => Problem::Follows(option),
+                    None => Problem::Extra(secret::shown(&word)),
+                });
             }
         }
+        unrecognized.retain(|word| !word.is_empty());
+        if !unrecognized.is_empty() {
+            self.error.get_or_insert_with(|| {
+                [
+                    "vllm: error: unrecognized arguments: ",
+                    &unrecognized.join(" "),
+                ]
+                .concat()
+            });
+        }
+    }
+
+    /// What vLLM ends with as it reads these options, before any rule, in its own words: the last line of what
+    /// Python prints. The server that is asked is the one of `vllm serve`.
+    #[must_use]
+    pub fn stops(&self) -> Option<String> {
+        if self.usage != Usage::Server {
+            return None;
+        }
+        if self.problems.contains(&Problem::NamesFirst) {
+            return Some(NAMES_FIRST.to_owned());
+        }
+        self.error.clone()
     }
 
     /// Sets a variable for it.
@@ -164,10 +202,18 @@ impl Command {
         self.variables.retain(|(known, _)| known != name);
         // a secret is none of ours
         if name.starts_with("VLLM_") && name != "VLLM_API_KEY" {
-            self.variables.push((name.to_owned(), value.to_owned()));
+            let value = if secret::is_secret(name) {
+                secret::NOT_KEPT.to_owned()
+            } else {
+                secret::shown(value)
+            };
+            self.variables.push((name.to_owned(), value));
         }
     }
 }
+
+const NAMES_FIRST: &str = "ValueError: `model` should be provided as the first positional argument when using `vllm serve`. \
+     i.e. `vllm serve <model> --<arg> <value>`.";
 
 /// What `vllm serve` stops at before it reads any option.
 /// Mirrors `vllm/utils/argparse_utils.py` `FlexibleArgumentParser.parse_args`.

@@ -97,7 +97,7 @@ pub struct Explanation {
     pub result: Result<Resolution, StartupError>,
     /// The figures of the log.
     pub figures: Vec<Figure>,
-    /// The lines that are predicted.
+    /// The lines that are predicted; none without a log.
     pub lines: Vec<Compared>,
     /// What, taken otherwise, would make every figure equal; of several, each does so alone. Empty where they are
     /// equal already.
@@ -127,6 +127,7 @@ pub fn explain(request: &Request, log: &Log) -> Explanation {
     };
     let lines = predicted
         .iter()
+        .filter(|_| evidence.is_of_start)
         .map(|line| Compared {
             found: compare(line, log),
             predicted: line.clone(),
@@ -160,6 +161,8 @@ struct Evidence {
     has_release: bool,
     /// … and who started it.
     has_usage: bool,
+    /// There is a log.
+    is_of_start: bool,
 }
 
 impl Evidence {
@@ -174,6 +177,7 @@ impl Evidence {
             error: log.error.map(|fact| fact.value),
             has_release: log.release().is_some(),
             has_usage: log.usage.is_some(),
+            is_of_start: log.is_of_start(),
         }
     }
 
@@ -218,7 +222,9 @@ impl Evidence {
         let base = match resolve_quietly(&memory::without_pool(request)) {
             Ok(base) => base,
             Err(refusal) => {
-                self.stops_early(&refusal, &mut figures);
+                if self.is_of_start {
+                    self.stops_early(&refusal, &mut figures);
+                }
                 return figures;
             }
         };

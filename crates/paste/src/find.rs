@@ -1,10 +1,13 @@
 //! The starts of vLLM in a text: of a shell, of containers, of Python.
 
+use std::ops::Range;
+
 use kv_resolver::{Release, Usage, Value};
 
 use crate::command::{Command, Passed, container, image_version, start};
 use crate::problem::Problem;
 use crate::python::{bracketed, entries, literal, string_end};
+use crate::secret;
 use crate::shell::{Shell, Word, assignment};
 use crate::yaml;
 
@@ -14,22 +17,42 @@ const MOST_COMMANDS: usize = 16;
 const MOST_DEPTH: usize = 3;
 
 /// Every start of vLLM in a text, in its order. `release` is whose options are read where the text names none.
-pub(crate) fn commands(text: &str, release: Release) -> Vec<Command> {
+/// Beside them the bytes that are theirs, in their order.
+pub(crate) fn commands(text: &str, release: Release) -> (Vec<Command>, Vec<Range<usize>>) {
     let mut finder = Finder {
         release,
         shared: Command::default(),
         found: Vec::new(),
+        places: Vec::new(),
+        config: yaml::config(text, release.options()),
     };
     finder.containers(text);
     if finder.found.is_empty() {
         finder.shell(text, 0);
+    } else {
+        finder.shaped(text);
     }
     finder.calls(text);
+    finder.lists(text);
     if finder.found.is_empty() {
         finder.bare(text);
+        // an error may begin with an option: its words belong to none
+        let is_stray =
+            |problem: &&Problem| matches!(problem, Problem::Extra(_) | Problem::Follows(_));
+        let found = finder.found.first();
+        if found.is_some_and(|command| command.problems.iter().filter(is_stray).count() < 2) {
+            finder.shaped(text);
+        }
+    }
+    if finder.found.is_empty() {
+        finder.file_alone();
+    }
+    if finder.found.is_empty() && text.trim_start().starts_with('{') {
+        finder.shaped(text);
     }
     finder.found.truncate(MOST_COMMANDS);
-    finder.found
+    finder.places.sort_unstable_by_key(|place| place.start);
+    (finder.found, finder.places)
 }
 
 struct Finder {
@@ -37,6 +60,10 @@ struct Finder {
     /// What was set for every start that follows.
     shared: Command,
     found: Vec<Command>,
+    /// Where those stand.
+    places: Vec<Range<usize>>,
+    /// The options of a file, until they are a start's.
+    config: Option<yaml::Config>,
 }
 
 impl Finder {
@@ -49,24 +76,65 @@ impl Finder {
         let end = words.iter().position(|word| word.text == yaml::BREAK);
         let words = &words[..end.unwrap_or(words.len())];
         let release = command.release().unwrap_or(self.release);
-        command.parse(words, takes_model, release.options());
+        let names_file = words.iter().any(|word| word.text == "--config");
+        if names_file && let Some(config) = self.config.take() {
+            // behind the model, and before whatever overrides them
+            let (model, rest) = words.split_at(usize::from(
+                words
+                    .first()
+                    .is_some_and(|word| !word.text.starts_with('-')),
+            ));
+            let words = [model, &config.words, rest].concat();
+            command.parse(&words, takes_model, release.options());
+            command
+                .problems
+                .retain(|problem| !matches!(problem, Problem::ConfigFile(_)));
+            self.file(&mut command, config);
+        } else {
+            command.parse(words, takes_model, release.options());
+        }
+        self.found.push(command);
+    }
+
+    /// What of a file's options is not read, and that they are no error.
+    fn file(&mut self, command: &mut Command, config: yaml::Config) {
+        let nested = config.nested.into_iter().map(Problem::Spread);
+        command.problems.extend(nested);
+        self.places.push(config.place);
+    }
+
+    /// A file of options alone.
+    fn file_alone(&mut self) {
+        let Some(config) = self.config.take_if(|config| config.is_first) else {
+            return;
+        };
+        let mut command = self.shared.clone();
+        command.parse(&config.words, false, self.release.options());
+        self.file(&mut command, config);
         self.found.push(command);
     }
 
     fn shell(&mut self, text: &str, depth: usize) {
         let mut shell = Shell::new(text);
         let mut follows = false;
+        let mut from = 0;
         while let Some(words) = shell.statement() {
             let before = self.found.len();
+            let start = std::mem::replace(&mut from, text.len() - shell.left());
             if follows && words[0].text.starts_with("--") {
                 if let Some(command) = self.found.last_mut() {
-                    let line: Vec<&str> = words.iter().map(|word| word.text.as_str()).collect();
-                    command.problems.push(Problem::CutOff(line.join(" ")));
+                    command.problems.push(Problem::CutOff(line_of(&words)));
+                }
+                if depth == 0 {
+                    self.places.push(start..from);
                 }
                 continue;
             }
             self.statement(&words, depth);
             follows = self.found.len() > before;
+            if follows && depth == 0 {
+                self.places.push(start..from);
+            }
         }
         if shell.is_cut
             && depth == 0
@@ -188,6 +256,18 @@ impl Finder {
         }
     }
 
+    /// What is shaped like options of a file, line by line, is no error.
+    fn shaped(&mut self, text: &str) {
+        let mut from = 0;
+        for line in text.split_inclusive('\n') {
+            let to = from + line.len();
+            if !line.contains("Error") {
+                self.places.push(from..to);
+            }
+            from = to;
+        }
+    }
+
     /// Flags alone: of a command line, or as a list.
     fn bare(&mut self, text: &str) {
         let trimmed = text.trim_start();
@@ -213,27 +293,99 @@ impl Finder {
         }
     }
 
-    /// `LLM(model=…, …)`
+    /// `LLM(model=…, …)`, and the same of `EngineArgs` and `AsyncEngineArgs`
     fn calls(&mut self, text: &str) {
-        for (at, _) in text.match_indices("LLM(") {
-            let is_name = text[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
-            if is_name || self.found.len() >= MOST_COMMANDS {
+        for (name, usage) in [
+            ("LLM(", Usage::Llm),
+            ("EngineArgs(", Usage::Llm),
+            ("AsyncEngineArgs(", Usage::Server),
+        ] {
+            self.calls_of(name, usage, text);
+        }
+    }
+
+    /// `["vllm", "serve", …]`, as Python starts programs
+    fn lists(&mut self, text: &str) {
+        if !self.found.is_empty() {
+            return;
+        }
+        for serve in ["\"serve\"", "'serve'"] {
+            for (at, _) in text.match_indices(serve).take(MOST_COMMANDS) {
+                let Some(open) = text[..at].rfind('[') else {
+                    continue;
+                };
+                let (inside, is_whole) = bracketed(cut(&text[open..]));
+                let words = entries(inside, ',', is_whole).into_iter().map(|(item, _)| {
+                    let read = literal(item);
+                    match read.value {
+                        Value::String(text) => Word {
+                            text,
+                            is_open: !read.is_whole,
+                        },
+                        other => Word::new(&crate::argv::json(&other)),
+                    }
+                });
+                let words: Vec<Word> = words.collect();
+                if let Some(start) = start(&words) {
+                    self.places.push(open..open + inside.len() + 1);
+                    self.add(self.shared.clone(), &words[start.at..], start.takes_model);
+                }
+            }
+        }
+    }
+
+    fn calls_of(&mut self, called: &str, usage: Usage, text: &str) {
+        for (at, _) in text.match_indices(called) {
+            let before = &text[..at];
+            let is_name = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            // where it is defined is no call
+            if is_name || before.ends_with("class ") || self.found.len() >= MOST_COMMANDS {
                 continue;
             }
-            let from = &text[at + "LLM".len()..];
-            let end = from.len().min(MOST_CALL_BYTES);
-            let end = (end..from.len())
-                .find(|end| from.is_char_boundary(*end))
-                .unwrap_or(from.len());
-            let (inside, is_whole) = bracketed(&from[..end]);
+            let from = cut(&text[at + called.len() - 1..]);
+            let (inside, is_whole) = bracketed(from);
+            let start = at + called.len();
+            self.places.push(start..start + inside.len());
             let mut command = self.shared.clone();
-            command.usage = Usage::Llm;
+            command.usage = usage;
+            if called != "LLM(" {
+                command.problems.push(Problem::EngineArgs(usage));
+            }
             for (index, (name, value)) in entries(inside, '=', is_whole).into_iter().enumerate() {
                 command.keyword(index, name, value, &text[..at], self.release);
             }
             self.found.push(command);
         }
     }
+}
+
+/// Words as a line, without the values of secrets.
+fn line_of(words: &[Word]) -> String {
+    let mut line = String::new();
+    let mut is_secret = false;
+    for word in words {
+        let (name, value) = word.text.split_once('=').unwrap_or((&word.text, ""));
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        if name.starts_with('-') {
+            is_secret = secret::is_secret(name);
+            line.push_str(if is_secret { name } else { &word.text });
+            if is_secret && !value.is_empty() {
+                line.push_str("=…");
+            }
+        } else {
+            line.push_str(if is_secret { "…" } else { &word.text });
+        }
+    }
+    secret::shown(&line)
+}
+
+/// As much of it as a call may have.
+fn cut(text: &str) -> &str {
+    let end = text.len().min(MOST_CALL_BYTES);
+    let end = (end..text.len()).find(|end| text.is_char_boundary(*end));
+    &text[..end.unwrap_or(text.len())]
 }
 
 /// Whether the first word is a program, and so no argument of the image's own entry point.

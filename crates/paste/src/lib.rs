@@ -13,6 +13,7 @@ mod problem;
 mod python;
 mod question;
 mod render;
+mod secret;
 mod shell;
 mod yaml;
 
@@ -24,6 +25,8 @@ pub use pool::printed_pool;
 pub use problem::Problem;
 pub use question::{NamedModel, Question, named_model};
 pub use render::{Unwritable, serve_command};
+
+use std::ops::Range;
 
 use kv_resolver::Release;
 
@@ -46,6 +49,18 @@ impl Pasted {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.commands.is_empty() && self.log.is_empty()
+    }
+
+    /// What vLLM ends with as it reads the options of the first command, before any rule and with exit code 2: the
+    /// answer to such a command, whatever the model. `None` where it takes them, where they are of a version without
+    /// rules, and where a log says that vLLM came further.
+    #[must_use]
+    pub fn stops(&self) -> Option<String> {
+        let question = self.question();
+        if question.version.is_some() && question.release.is_none() || self.log.is_of_start() {
+            return None;
+        }
+        self.commands.first()?.stops()
     }
 
     /// The question, of the first command where there are more.
@@ -73,21 +88,41 @@ pub fn read(text: &str, release: Release) -> Result<Pasted, TooLong> {
     let mut log = Log::without_error(text, release);
     let script = script(&log.text);
     let release = log.release().unwrap_or(release);
-    let commands = find::commands(&script, release);
+    let (commands, places) = find::commands(&script, release);
+    let lines = lines_of(&script, &places);
     // a command has words of errors
-    log.find_error(!commands.is_empty());
+    log.find_error(!commands.is_empty() || !lines.is_empty(), &lines);
     Ok(Pasted { commands, log })
+}
+
+/// The lines, from 0, of places in their order.
+fn lines_of(text: &str, places: &[Range<usize>]) -> Vec<Range<usize>> {
+    let count = |text: &str| text.bytes().filter(|byte| *byte == b'\n').count();
+    let (mut at, mut line) = (0, 0);
+    let mut all = Vec::with_capacity(places.len());
+    for place in places {
+        line += count(&text[at..place.start]);
+        at = place.start;
+        let whole = text[place.clone()].trim_end_matches('\n');
+        all.push(line..line + count(whole) + 1);
+    }
+    all
 }
 
 /// The lines that may be of a command: what vLLM logs is none of one.
 fn script(text: &str) -> String {
     let mut script = String::new();
+    // a terminal writes > before each line that goes on
+    let mut goes_on = false;
     for (line, whole) in clean::lines(text).zip(text.lines()) {
         if script.len() + whole.len() > MOST_SCRIPT_BYTES {
             break;
         }
         if !line.is_logged {
+            let prompted = whole.trim_start().strip_prefix("> ");
+            let whole = prompted.filter(|_| goes_on).unwrap_or(whole);
             script.push_str(whole);
+            goes_on = whole.trim_end().ends_with('\\');
         }
         script.push('\n');
     }

@@ -1,6 +1,9 @@
 //! What a log says of a start-up: who started what, what was printed of the cache, and how it ended. Of several
 //! start-ups the last counts.
 
+use std::borrow::Cow;
+use std::ops::Range;
+
 use kv_resolver::catalog::{CatalogGpu, GPUS};
 use kv_resolver::memory::{Interval, PrintedPool, printed_gib};
 use kv_resolver::{Release, Usage, Value};
@@ -89,7 +92,7 @@ impl Log {
     #[must_use]
     pub fn read(text: &str, release: Release) -> Self {
         let mut log = Self::without_error(text, release);
-        log.find_error(false);
+        log.find_error(false, &[]);
         log
     }
 
@@ -130,14 +133,17 @@ impl Log {
         log
     }
 
-    /// Looks for an error; `is_strict` where the text says more than that alone.
-    pub(crate) fn find_error(&mut self, is_strict: bool) {
+    /// Looks for an error; `is_strict` where the text says more than that alone. In these lines, of commands, names
+    /// of options are no words of it.
+    pub(crate) fn find_error(&mut self, is_strict: bool, commands: &[Range<usize>]) {
+        let is_strict =
+            is_strict || self.is_logged || self.has_pool_lines() || self.passed_line > 0;
+        let others = without_options(&self.text, commands);
         // what is said in passing is no error
-        let loud = lines(&self.text)
+        let loud = lines(&others)
             .skip(self.first_line)
             .filter(|line| !line.is_quiet);
         let loud = Squeezed::new(loud);
-        let is_strict = is_strict || self.is_logged || self.has_pool_lines();
         let found = errors::find(&loud.text, is_strict);
         self.error = found
             .as_ref()
@@ -167,10 +173,17 @@ impl Log {
             && self.max_model_len.is_none()
     }
 
-    /// Whether it has no lines at all.
+    /// Whether there is anything of a start-up that an answer can be held against: lines of vLLM's logger, figures
+    /// of the cache, or an error. A command alone says nothing of how it ends.
     #[must_use]
-    pub const fn squeezed_is_empty(&self) -> bool {
-        self.squeezed.text.is_empty()
+    pub const fn is_of_start(&self) -> bool {
+        self.is_logged
+            || self.passed_line > 0
+            || self.error.is_some()
+            || self.pool.available.is_some()
+            || self.pool.tokens.is_some()
+            || self.max_model_len.is_some()
+            || self.batched_tokens.is_some()
     }
 
     /// One line of the text, whole.
@@ -407,6 +420,62 @@ impl Log {
             .map(|length| Fact::new(length, self.tokens_line));
         let said = whole("Usingmaxmodellen");
         self.max_model_len = logged.or(asked).or(said).or(self.max_model_len);
+    }
+}
+
+/// A text without the names of options in some of its lines, and without what follows [`ARGS`].
+fn without_options<'a>(text: &'a str, commands: &[Range<usize>]) -> Cow<'a, str> {
+    if commands.is_empty() && !text.contains(ARGS) {
+        return text.into();
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut commands = commands.iter().peekable();
+    // brackets that a dict has open
+    let mut open = 0_usize;
+    for (at, line) in text.split_inclusive('\n').enumerate() {
+        while commands.next_if(|lines| lines.end <= at).is_some() {}
+        let is_of_command = commands.peek().is_some_and(|lines| lines.start <= at);
+        let is_dict = line.contains(ARGS);
+        if is_dict || open > 0 && !line.contains("Error") {
+            let from = if is_dict { 0 } else { open };
+            let count = |bracket| line.matches(bracket).count();
+            open = (from + count('{')).saturating_sub(count('}'));
+            out.push('\n');
+        } else if is_of_command {
+            open = 0;
+            values_only(line, &mut out);
+        } else {
+            open = 0;
+            out.push_str(line);
+        }
+    }
+    out.into()
+}
+
+/// Stands for the name of an option, and is in no error.
+const NAME: char = '\u{1}';
+
+/// Without options, keys and keywords.
+fn values_only(line: &str, out: &mut String) {
+    let mut rest = line;
+    while !rest.is_empty() {
+        let end = rest
+            .find(|c: char| !(c.is_ascii_alphanumeric() || "_-.".contains(c)))
+            .unwrap_or(rest.len());
+        let (name, after) = rest.split_at(end);
+        // asked behind a name alone: a run of blanks is looked through once
+        let is_key = || {
+            let follows = after.trim_start_matches(['"', '\'', ' ']);
+            follows.starts_with([':', '='])
+        };
+        if name.starts_with('-') || !name.is_empty() && is_key() {
+            out.push(NAME);
+        } else {
+            out.push_str(name);
+        }
+        let mut others = after.chars();
+        out.extend(others.next());
+        rest = others.as_str();
     }
 }
 

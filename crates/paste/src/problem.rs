@@ -1,5 +1,7 @@
 //! What of a command was not taken as it stands.
 
+use kv_resolver::Usage;
+
 /// Something that was read and not taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Problem {
@@ -39,6 +41,8 @@ pub enum Problem {
     },
     /// A word that belongs to no option.
     Extra(String),
+    /// A word that belongs to no option, right behind this one that is unknown: it may be a secret.
+    Follows(String),
     /// `vllm serve` with names for the model before the model itself.
     NamesFirst,
     /// A file of options, which is not read.
@@ -47,6 +51,8 @@ pub enum Problem {
     CutOff(String),
     /// A quote that is opened and not closed.
     OpenQuote,
+    /// `EngineArgs` and `AsyncEngineArgs`: who makes an engine of them is not read, and this is taken.
+    EngineArgs(Usage),
     /// A keyword that is passed on from a dictionary, which is not read.
     Spread(String),
 }
@@ -62,11 +68,13 @@ impl Problem {
             | Self::NotTaken { .. }
             | Self::Wrong { .. }
             | Self::NamesFirst
-            | Self::Extra(_) => true,
+            | Self::Extra(_)
+            | Self::Follows(_) => true,
             Self::Open { .. }
             | Self::ConfigFile(_)
             | Self::CutOff(_)
             | Self::OpenQuote
+            | Self::EngineArgs(_)
             | Self::Spread(_) => false,
         }
     }
@@ -103,6 +111,7 @@ impl Problem {
                 "",
             ],
             Self::Extra(word) => ["\u{201c}", word, "\u{201d} belongs to no option", "", ""],
+            Self::Follows(option) => ["the word behind ", option, " belongs to no option", "", ""],
             Self::NamesFirst => [
                 "with --served-model-name, vllm serve wants the model before every option",
                 "",
@@ -113,7 +122,7 @@ impl Problem {
             Self::ConfigFile(path) => [
                 "the options in ",
                 path,
-                " (--config) are not read; paste them as well",
+                " (--config) are not read; paste the lines of that file below the command",
                 "",
                 "",
             ],
@@ -125,6 +134,16 @@ impl Problem {
                 "",
             ],
             Self::OpenQuote => ["a quote is opened and not closed", "", "", "", ""],
+            Self::EngineArgs(usage) => [
+                "the defaults of max_num_batched_tokens and max_num_seqs depend on who makes the engine; those of ",
+                match usage {
+                    Usage::Server => "vllm serve",
+                    Usage::Llm => "the LLM class",
+                },
+                " are taken",
+                "",
+                "",
+            ],
             Self::Spread(name) => [name, " is not read", "", "", ""],
         };
         parts.concat()

@@ -61,6 +61,11 @@ impl<'a> Shell<'a> {
         }
     }
 
+    /// Bytes that are not read yet.
+    pub(crate) const fn left(&self) -> usize {
+        self.rest.len()
+    }
+
     /// The next statement that has words; `None` at the end.
     pub(crate) fn statement(&mut self) -> Option<Vec<Word>> {
         while !self.rest.is_empty() {

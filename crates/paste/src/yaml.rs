@@ -1,6 +1,11 @@
 //! The containers of a compose file or of a Kubernetes manifest: their images, words and variables. Only those
 //! keys are read, by the indentation of their lines.
 
+use std::ops::Range;
+
+use kv_resolver::Value;
+use kv_resolver::release::options::Options;
+
 use crate::python;
 use crate::shell::{Shell, Word};
 
@@ -106,6 +111,129 @@ pub(crate) fn services(text: &str) -> Vec<Service> {
     all.push(now);
     all.retain(|service| !service.is_empty());
     all
+}
+
+/// The options of a file for `--config`, and where they stand.
+pub(crate) struct Config {
+    pub words: Vec<Word>,
+    pub place: Range<usize>,
+    /// Whether nothing stands before them.
+    pub is_first: bool,
+    /// Options with lines below them that are no list.
+    pub nested: Vec<String>,
+}
+
+/// The first lines that are a map of options. Mirrors `vllm/utils/argparse_utils.py` `load_config_file`.
+pub(crate) fn config(text: &str, options: Options) -> Option<Config> {
+    let top = |line: &Line<'_>| {
+        let (key, value) = line.text.split_once(':')?;
+        let is_key = line.indent == 0
+            && key.starts_with(|c: char| c.is_ascii_alphabetic())
+            && key
+                .bytes()
+                .all(|byte| byte.is_ascii_alphanumeric() || b"_-".contains(&byte))
+            && (value.is_empty() || value.starts_with(' '));
+        is_key.then(|| (key.replace('_', "-"), value.trim().to_owned()))
+    };
+    let known = |key: &str| options.exact(&["--", key].concat()).is_some();
+    let lines: Vec<Line> = text.lines().map(Line::new).collect();
+    let is_empty =
+        |line: &Line| line.text.is_empty() || line.text == "---" || line.text.starts_with('#');
+    let first = lines
+        .iter()
+        .position(|line| top(line).is_some_and(|(key, _)| known(&key)))?;
+    let mut config = Config {
+        words: Vec::new(),
+        place: 0..0,
+        is_first: lines[..first].iter().all(is_empty),
+        nested: Vec::new(),
+    };
+    let (mut at, mut keys, mut known_keys) = (first, 0, 0);
+    while let Some(line) = lines.get(at) {
+        let Some((key, value)) = top(line) else {
+            if is_empty(line) {
+                at += 1;
+                continue;
+            }
+            break;
+        };
+        at += 1;
+        keys += 1;
+        known_keys += usize::from(known(&key));
+        let option = ["--", &key].concat();
+        let is_list = value.starts_with('[')
+            || value.is_empty()
+                && lines
+                    .get(at)
+                    .is_some_and(|line| line.text.starts_with("- "));
+        if is_list {
+            let items = words(&lines, &mut at, 0, &value);
+            if !items.is_empty() {
+                config.words.push(Word::new(&option));
+                config.words.extend(items);
+            }
+            continue;
+        }
+        let is_nested = (value.is_empty() || value.starts_with('#'))
+            && lines.get(at).is_some_and(|line| line.indent > 0);
+        if is_nested {
+            match map(&lines, &mut at) {
+                Some(map) => config
+                    .words
+                    .extend([Word::new(&option), Word::new(&crate::argv::json(&map))]),
+                None => config.nested.push(option),
+            }
+            continue;
+        }
+        let text = string(&lines, &mut at, 0, &value);
+        match text.to_ascii_lowercase().as_str() {
+            "true" => config.words.push(Word::new(&option)),
+            "false" => {
+                let negated = ["no-", &key].concat();
+                if known(&negated) {
+                    config.words.push(Word::new(&["--", &negated].concat()));
+                }
+            }
+            _ => {
+                let text = match text.as_str() {
+                    "" | "null" | "~" => "None".to_owned(),
+                    map if map.starts_with('{') => crate::argv::json(&python::literal(map).value),
+                    text => text.to_owned(),
+                };
+                config.words.extend([Word::new(&option), Word::new(&text)]);
+            }
+        }
+    }
+    let start_of = |line: usize| {
+        let before = text.split_inclusive('\n').take(line);
+        before.map(str::len).sum::<usize>()
+    };
+    config.place = start_of(first)..start_of(at);
+    (known_keys * 2 >= keys).then_some(config)
+}
+
+/// The keys below one, if all are of one depth with a scalar each.
+fn map(lines: &[Line], at: &mut usize) -> Option<Value> {
+    let mut entries = Vec::new();
+    let mut depth = None;
+    let mut is_flat = true;
+    while let Some(line) = lines.get(*at) {
+        if line.indent == 0 && !line.text.is_empty() {
+            break;
+        }
+        *at += 1;
+        if line.text.is_empty() || line.text.starts_with('#') {
+            continue;
+        }
+        let Some((indent, key, value)) = key(line) else {
+            is_flat = false;
+            continue;
+        };
+        let value = value.split(" #").next().unwrap_or_default();
+        is_flat &= !value.is_empty() && *depth.get_or_insert(indent) == indent;
+        entries.push((key.to_owned(), python::literal(value).value));
+    }
+    is_flat.then_some(Value::Object(entries))
 }
 
 /// A list of words that stands alone.

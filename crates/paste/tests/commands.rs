@@ -67,3 +67,31 @@ fn what_is_read_of_each_command() {
     assert!(count >= 60, "{count}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+#[test]
+fn secrets_are_not_kept() {
+    for text in [
+        "vllm serve x/y --api-key S3CRET S3CRET2",
+        "vllm serve x/y --hf-token S3CRET",
+        "vllm serve x/y --apikey S3CRET --max-model-len 8192",
+        "vllm serve --apikey S3CRET",
+        "vllm serve x/y --swap-space S3CRET",
+        "vllm serve x/y --apikey=S3CRET",
+        "vllm serve x/y --otlp-traces-endpoint http://user:S3CRET@h/",
+        "vllm serve x/y --kv-transfer-config '{\"kv_connector\":\"X\",\"kv_connector_extra_config\":{\"auth_token\":\"S3CRET\",\"url\":\"redis://:S3CRET@h\"}}'",
+        "vllm serve x/y --model-loader-extra-config '{\"secretAccessKey\": \"S3CRET\"}'",
+        "vllm serve x/y --hf-overrides '{\"password\": \"S3CRET\"}'",
+        "VLLM_MY_PASSWORD=S3CRET VLLM_URL=http://a:S3CRET@h vllm serve x/y",
+        "vllm serve x/y\n--api-key S3CRET",
+        "LLM('x/y', hf_token='S3CRET', download_dir='s3://u:S3CRET@h/')",
+        "non-default args: {'model': 'x/y', 'api_key': ['S3CRET'], 'hf_token': 'S3CRET'}",
+    ] {
+        let pasted = read(text, Release::LATEST).unwrap();
+        let log = &pasted.log.passed;
+        let told = format!("{}{log:?}{:?}", shown(&pasted.commands), pasted.commands);
+        assert!(
+            !pasted.is_empty() && !told.contains("S3CRET"),
+            "{text}:\n{told}"
+        );
+    }
+}

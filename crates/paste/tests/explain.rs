@@ -220,3 +220,28 @@ fn a_question_is_recovered_from_a_log() {
     expected.release = Release::V0_32_0;
     assert_eq!(recovered, expected);
 }
+
+#[test]
+fn a_command_alone_is_held_against_nothing() {
+    let mut asked = request(FLASH);
+    let command = "vllm serve deepseek-ai/DeepSeek-V4-Flash --kv-cache-dtype fp8";
+    let log = read(command, asked.release).unwrap().log;
+    for flag in ["max_model_len", "distributed_executor_backend"] {
+        // the second has no rule
+        asked
+            .args
+            .set_by_name(
+                flag,
+                &if flag == "max_model_len" {
+                    Value::Integer(8192)
+                } else {
+                    Value::String("mp".into())
+                },
+            )
+            .unwrap();
+        let explained = explain(&asked, &log);
+        assert_eq!(explained.figures, []);
+        assert_eq!(explained.lines, []);
+        assert!(explained.agrees() && explained.closings.is_empty());
+    }
+}

@@ -97,3 +97,47 @@ fn what_is_read_of_each_log() {
     assert!(count >= 40, "{count}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
+
+/// What a text is said to end with, by its class.
+fn error_of(text: &str) -> Option<&'static str> {
+    let log = read(text, Release::LATEST).unwrap().log;
+    log.error.map(|error| error.value.error_type)
+}
+
+const COMMANDS: [&str; 8] = [
+    "tensor-parallel-size: 2\ndecode-context-parallel-size: 2\nquantization: fp8\ngpu-memory-utilization: 0.9",
+    "vllm serve --config x.yaml\nspeculative-config:\n  method: deepseek_mtp\n  num_speculative_tokens: 1\n",
+    "{\"method\": \"deepseek_mtp\", \"num_speculative_tokens\": 1,\n \"tensor-parallel-size\": 2}",
+    "vllm serve Qwen/Qwen3-8B --tensor-parallel-size 2 --quantization fp8 --gpu-memory-utilization 0.9",
+    "vllm serve Qwen/Qwen3-8B --speculative-config '{\"method\":\"mtp\",\"num_speculative_tokens\":1}'",
+    "vllm serve x/y --tensor-parallel-size 8 --decode-context-parallel-size 4",
+    "services:\n  vllm:\n    image: vllm/vllm-openai:v0.33.0\n    command: >\n      x/y\n      --speculative-config '{\"num_speculative_tokens\":1}'\n      --gpu-memory-utilization 0.9\n      --tensor-parallel-size 4\n      --quantization fp8",
+    "non-default args: {'model': 'x/y', 'tensor_parallel_size': 2,\n 'speculative_config': {'method': 'mtp', 'num_speculative_tokens': 1},\n 'decode_context_parallel_size': 2}",
+];
+
+#[test]
+fn names_of_options_are_no_error() {
+    for command in COMMANDS {
+        assert_eq!(error_of(command), None, "{command}");
+    }
+}
+
+#[test]
+fn an_error_beside_a_command_is_found() {
+    let errors = [
+        "ValueError: --spec-tokens and --speculative-config['num_speculative_tokens'] are mutually exclusive",
+        "torch.OutOfMemoryError: Failed to load model - not enough GPU memory. Try lowering --gpu-memory-utilization to free memory for weights",
+        "  Value error, Decode context parallelism for GQA/MQA requires `--tensor-parallel-size` (8) to be greater than the model's total number of KV heads (8).",
+    ];
+    for command in COMMANDS {
+        for error in errors {
+            for text in [
+                format!("{command}\n{error}\n"),
+                format!("{command}\n\nfails:\n\n{error}"),
+                format!("{error}\n{command}\n"),
+            ] {
+                assert!(error_of(&text).is_some(), "{text}");
+            }
+        }
+    }
+}

@@ -107,3 +107,85 @@ fn same(one: &Value, other: &Value) -> bool {
         _ => one == other,
     }
 }
+
+#[test]
+fn argparse_ends_in_its_own_words() {
+    for (words, error) in [
+        ("x/y -tp 2", None),
+        (
+            "x/y --swap-space 4 -tp 2 z",
+            Some("vllm: error: unrecognized arguments: --swap-space … z"),
+        ),
+        (
+            "--no-such=1 x/y",
+            Some("vllm: error: unrecognized arguments: --no-such=1"),
+        ),
+        (
+            "x/y --apikey=1",
+            Some("vllm: error: unrecognized arguments: --apikey=…"),
+        ),
+        (
+            "x/y --no-such -tp two",
+            Some(
+                "vllm serve: error: argument --tensor-parallel-size/-tp: invalid int value: 'two'",
+            ),
+        ),
+        (
+            "x/y --max-model-len abc",
+            Some(
+                "vllm serve: error: argument --max-model-len: Value abc cannot be converted to <function human_readable_int_or_auto at 0x…>.",
+            ),
+        ),
+        (
+            "x/y --max-model-len 1.5K",
+            Some(
+                "vllm serve: error: argument --max-model-len: Decimals are not allowed with binary suffixes like K. Did you mean to use 1.5k instead?",
+            ),
+        ),
+        (
+            "x/y --block-size abc",
+            Some(
+                "vllm serve: error: argument --block-size: Value abc cannot be converted to <class 'int'>.",
+            ),
+        ),
+        (
+            "x/y --gpu-memory-utilization abc",
+            Some(
+                "vllm serve: error: argument --gpu-memory-utilization/--device-memory-utilization: invalid float value: 'abc'",
+            ),
+        ),
+        (
+            "x/y --enforce-eager=1",
+            Some(
+                "vllm serve: error: argument --enforce-eager/--no-enforce-eager: ignored explicit argument '1'",
+            ),
+        ),
+        (
+            "x/y --kv-cache-dtype",
+            Some("vllm serve: error: argument --kv-cache-dtype: expected one argument"),
+        ),
+        (
+            "x/y --block-size abc --max-num 4",
+            Some(
+                "vllm serve: error: ambiguous option: --max-num could match --max-num-batched-tokens, --max-num-seqs, …",
+            ),
+        ),
+        (
+            "--served-model-name a",
+            Some(
+                "ValueError: `model` should be provided as the first positional argument when using `vllm serve`. i.e. `vllm serve <model> --<arg> <value>`.",
+            ),
+        ),
+    ] {
+        let pasted = read(&format!("vllm serve {words}"), Release::LATEST).unwrap();
+        assert_eq!(pasted.stops().as_deref(), error, "{words}");
+        assert_eq!(
+            pasted.commands[0].problems.iter().any(Problem::stops_vllm),
+            error.is_some()
+        );
+    }
+    // of a version without rules nothing is known
+    let image = "docker run vllm/vllm-openai:v9.9.9 --model x/y --no-such";
+    let image = image.replace("v9", "v0");
+    assert_eq!(read(&image, Release::LATEST).unwrap().stops(), None);
+}

@@ -36,6 +36,7 @@ impl Report<'_> {
                 "error": error,
             },
             "problems": self.question.problems.iter().map(Problem::text).collect::<Vec<_>>(),
+            "stops": self.stops,
             "no_answer": self.missing,
             "explanation": self.answer.as_ref().map(|(_, explanation)| explanation_json(explanation)),
             "answer": self.answer.as_ref().map(|(_, explanation)| {
