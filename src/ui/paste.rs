@@ -63,6 +63,13 @@ fn told(reading: &Reading, answer: Option<&Answer>) -> String {
             return html.into_string();
         }
     };
+    if let Some(text) = pasted.stops() {
+        html.add(
+            "<p class=\"ours\"><b>vLLM does not start with this:</b> {}. The answer is to the command without what it does not \
+             take.</p>",
+            &[text.trim_end_matches('.')],
+        );
+    }
     if pasted.commands.len() > 1 {
         html.add(
             "<p class=\"hint\">Of {} starts of vLLM in it, the first is asked.</p>",

@@ -32,6 +32,7 @@ test('a command fills the form; its flags are told by what they do', async () =>
     assert.match(told, /In the form\s+-tp\s+--kv-cache-dtype\s+--max-model-len/);
     assert.match(told, /Does not touch the KV cache\s+--port/);
     assert.match(told, /Not taken\s+--bogus is no option of this release/);
+    assert.match(told, /vLLM does not start with this: [\s\S]*unrecognized arguments: --bogus/);
     await addressHas(page, 'VLLM_KV_CACHE_LAYOUT=HND');
     await mkdir(SHOTS, { recursive: true });
     await page.screenshot({ path: join(SHOTS, 'paste-command.png') });
