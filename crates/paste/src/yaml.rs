@@ -113,6 +113,9 @@ pub(crate) fn services(text: &str) -> Vec<Service> {
     all
 }
 
+/// More keys than any file of options has: each is looked for among all options.
+const MOST_KEYS: usize = 200;
+
 /// The options of a file for `--config`, and where they stand.
 pub(crate) struct Config {
     pub words: Vec<Word>,
@@ -139,9 +142,11 @@ pub(crate) fn config(text: &str, options: Options) -> Option<Config> {
     let lines: Vec<Line> = text.lines().map(Line::new).collect();
     let is_empty =
         |line: &Line| line.text.is_empty() || line.text == "---" || line.text.starts_with('#');
-    let first = lines
+    let tops = lines
         .iter()
-        .position(|line| top(line).is_some_and(|(key, _)| known(&key)))?;
+        .enumerate()
+        .filter_map(|(at, line)| Some((at, top(line)?.0)));
+    let (first, _) = tops.take(MOST_KEYS).find(|(_, key)| known(key))?;
     let mut config = Config {
         words: Vec::new(),
         place: 0..0,
@@ -159,6 +164,9 @@ pub(crate) fn config(text: &str, options: Options) -> Option<Config> {
         };
         at += 1;
         keys += 1;
+        if keys > MOST_KEYS {
+            break;
+        }
         known_keys += usize::from(known(&key));
         let option = ["--", &key].concat();
         let is_list = value.starts_with('[')
