@@ -11,9 +11,9 @@ import { gzip } from './server.mjs';
 const FIRST_LOAD_BUDGET_BYTES = 200 * 1024;
 const EVERYTHING_BUDGET_BYTES = 400 * 1024;
 // What the page weighs today, rounded up: it may shrink; whoever lets it grow says so here. Without the reader of commands and
-// logs (+50 kB) and the embedding everything was within its budget.
+// logs (+55 kB) and the embedding everything was within its budget.
 const FIRST_LOAD_LIMIT_BYTES = 172_000;
-const EVERYTHING_LIMIT_BYTES = 466_000;
+const EVERYTHING_LIMIT_BYTES = 470_000;
 
 const SECOND_HALF = '**/second-*.wasm';
 

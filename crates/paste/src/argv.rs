@@ -434,7 +434,7 @@ fn not_of_type(option: CliOption, text: &str) -> String {
             &suffix,
             ". Did you mean to use ",
             &trimmed[..trimmed.len() - 1],
-            &suffix.to_lowercase(),
+            &suffix.to_ascii_lowercase(),
             " instead?",
         ]
         .concat();

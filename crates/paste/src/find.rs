@@ -337,7 +337,7 @@ impl Finder {
     fn calls_of(&mut self, called: &str, usage: Usage, text: &str) {
         for (at, _) in text.match_indices(called) {
             let before = &text[..at];
-            let is_name = before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+            let is_name = before.ends_with(|c: char| c.is_ascii_alphanumeric() || c == '_');
             // where it is defined is no call
             if is_name || before.ends_with("class ") || self.found.len() >= MOST_COMMANDS {
                 continue;
