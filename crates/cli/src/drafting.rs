@@ -3,8 +3,9 @@
 use std::ffi::OsString;
 
 use clap::{Arg, ArgMatches};
+use kv_paste::{dotted, merge, nested};
 use kv_resolver::args::SPECULATIVE_CONFIG;
-use kv_resolver::{EngineArgs, Flag, Value};
+use kv_resolver::{EngineArgs, Value};
 
 const OPTION: &str = "--speculative-config";
 const SHORT: &str = "-sc";
@@ -53,12 +54,12 @@ pub fn join_dotted(arguments: Vec<OsString>) -> Vec<OsString> {
     let mut is_dotted = false;
     let mut arguments = arguments.into_iter();
     while let Some(argument) = arguments.next() {
-        let Some((keys, value)) = argument.to_str().and_then(dotted) else {
+        let Some((keys, value)) = argument.to_str().and_then(ours) else {
             joined.push(argument);
             continue;
         };
         let value = match value {
-            Some(value) => Some(value),
+            Some(value) => Some(value.to_owned()),
             None => arguments.next().and_then(|value| value.into_string().ok()),
         };
         // without a value it is left for the parser to complain about
@@ -66,14 +67,7 @@ pub fn join_dotted(arguments: Vec<OsString>) -> Vec<OsString> {
             joined.push(argument);
             continue;
         };
-        let (keys, value) = match keys.strip_suffix('+') {
-            Some(keys) => (keys, words(&value)),
-            None => (keys.as_str(), read(&value)),
-        };
-        let nested = keys.rsplit('.').fold(value, |value, key| {
-            Value::Object(vec![(key.to_owned(), value)])
-        });
-        merge(&mut config, nested);
+        merge(&mut config, nested(keys, &value));
         is_dotted = true;
     }
     if is_dotted {
@@ -84,49 +78,14 @@ pub fn join_dotted(arguments: Vec<OsString>) -> Vec<OsString> {
     joined
 }
 
-/// The keys behind the first dot, and the value behind `=`.
-fn dotted(argument: &str) -> Option<(String, Option<String>)> {
-    let (name, value) = match argument.split_once('=') {
-        Some((name, value)) => (name, Some(value.to_owned())),
-        None => (argument, None),
-    };
-    let (option, keys) = name.split_once('.')?;
+/// The keys behind the first dot of ours, and the value behind `=`.
+fn ours(argument: &str) -> Option<(&str, Option<&str>)> {
+    let (option, keys, value) = dotted(argument)?;
     let is_ours = option == SHORT
         || option
             .strip_prefix("--")
             .is_some_and(|name| name.replace('-', "_") == SPECULATIVE_CONFIG);
-    is_ours.then(|| (keys.to_owned(), value))
-}
-
-/// `key+ a,b`
-fn words(text: &str) -> Value {
-    let words = text.split(',').map(|word| Value::String(word.to_owned()));
-    Value::Array(words.collect())
-}
-
-/// JSON, or a number such as `1k`, or else text.
-fn read(text: &str) -> Value {
-    serde_json::from_str(text)
-        .ok()
-        // which flag it is asked of does not matter: it reads any whole number
-        .or_else(|| Flag::MaxNumBatchedTokens.parse_text(text).ok())
-        .unwrap_or_else(|| Value::String(text.to_owned()))
-}
-
-/// Objects key by key, lists one behind the other; of anything else the last stays.
-fn merge(into: &mut Value, update: Value) {
-    match (into, update) {
-        (Value::Object(known), Value::Object(new)) => {
-            for (key, value) in new {
-                match known.iter_mut().find(|(other, _)| *other == key) {
-                    Some((_, known)) => merge(known, value),
-                    None => known.push((key, value)),
-                }
-            }
-        }
-        (Value::Array(known), Value::Array(new)) => known.extend(new),
-        (known, new) => *known = new,
-    }
+    is_ours.then_some((keys, value))
 }
 
 /// Sets what is passed.

@@ -4,6 +4,7 @@
 use kv_resolver::release::options::{CliOption, OptionError, Options, Takes};
 use kv_resolver::{Flag, FlagKind, Value};
 
+use crate::dotted::{dotted, is_negative, merge, nested};
 use crate::problem::Problem;
 use crate::secret;
 use crate::shell::Word;
@@ -124,13 +125,7 @@ impl Parser {
                 });
                 continue;
             }
-            let (keys, value) = match keys.strip_suffix('+') {
-                Some(keys) => (keys, list(&value)),
-                None => (keys, loose(&value)),
-            };
-            let nested = keys.rsplit('.').take(MOST_KEYS).fold(value, |value, key| {
-                Value::Object(vec![(key.to_owned(), value)])
-            });
+            let nested = nested(keys, &value);
             match configs.iter_mut().find(|(known, _)| known == option) {
                 Some((_, config)) => merge(config, nested),
                 None => configs.push((option.to_owned(), nested)),
@@ -461,8 +456,6 @@ fn is_digits(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// More keys than any configuration is deep.
-const MOST_KEYS: usize = 16;
 /// More values than any option has.
 const MOST_VALUES: usize = 1024;
 
@@ -510,65 +503,8 @@ fn value(option: CliOption, texts: &[&str]) -> Result<Value, String> {
 
 const SPECULATIVE: &str = kv_resolver::args::SPECULATIVE_CONFIG;
 
-/// `^-\d+$|^-\d*\.\d+$`
-fn is_negative(text: &str) -> bool {
-    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
-    let Some(number) = text.strip_prefix('-') else {
-        return false;
-    };
-    match number.split_once('.') {
-        Some((whole, fraction)) => digits(whole) && !fraction.is_empty() && digits(fraction),
-        None => !number.is_empty() && digits(number),
-    }
-}
-
-/// The option, the keys behind its first dot, and the value behind `=`.
-fn dotted(word: &str) -> Option<(&str, &str, Option<&str>)> {
-    if !word.starts_with('-') {
-        return None;
-    }
-    let (name, value) = match word.split_once('=') {
-        Some((name, value)) => (name, Some(value)),
-        None => (word, None),
-    };
-    let (option, keys) = name.split_once('.')?;
-    // a negative number is no name
-    (!is_negative(name)).then_some((option, keys, value))
-}
-
-/// `key+ a,b`
-fn list(text: &str) -> Value {
-    let words = text.split(',').map(|word| Value::String(word.to_owned()));
-    Value::Array(words.collect())
-}
-
-/// JSON, or a number such as `1k`, or else text.
-fn loose(text: &str) -> Value {
-    serde_json::from_str(text)
-        .ok()
-        // which flag it is asked of does not matter: it reads any whole number
-        .or_else(|| Flag::MaxNumBatchedTokens.parse_text(text).ok())
-        .unwrap_or_else(|| Value::String(text.to_owned()))
-}
-
 pub(crate) fn json(value: &Value) -> String {
     serde_json::to_string(value).unwrap_or_default()
-}
-
-/// Objects key by key, lists one behind the other; of anything else the last stays.
-fn merge(into: &mut Value, update: Value) {
-    match (into, update) {
-        (Value::Object(known), Value::Object(new)) => {
-            for (key, value) in new {
-                match known.iter_mut().find(|(other, _)| *other == key) {
-                    Some((_, known)) => merge(known, value),
-                    None => known.push((key, value)),
-                }
-            }
-        }
-        (Value::Array(known), Value::Array(new)) => known.extend(new),
-        (known, new) => *known = new,
-    }
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 mod argv;
 mod clean;
 mod command;
+mod dotted;
 mod errors;
 mod explain;
 mod find;
@@ -18,6 +19,7 @@ mod shell;
 mod yaml;
 
 pub use command::{Command, Passed, Standing};
+pub use dotted::{dotted, merge, nested};
 pub use errors::KnownError;
 pub use explain::{Closing, Compared, Explanation, Figure, FigureKind, Match, explain};
 pub use log::{Fact, Log};
