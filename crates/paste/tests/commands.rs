@@ -1,8 +1,9 @@
 //! Commands as people write them, and what is read of each: `golden/commands.txt`. A case is its name behind `===`,
 //! the text, and behind `---` what comes of it, a line each. `KV_PASTE_WRITE=1` writes what comes of them now.
 
+mod common;
+
 use std::fmt::Write as _;
-use std::fs;
 
 use kv_paste::{Command, read};
 use kv_resolver::{Release, Usage};
@@ -48,24 +49,9 @@ fn shown(commands: &[Command]) -> String {
 
 #[test]
 fn what_is_read_of_each_command() {
-    let golden = fs::read_to_string(PATH).unwrap();
-    let (mut now, mut wrong, mut count) = (String::new(), Vec::new(), 0);
-    for case in golden.split("=== ").skip(1) {
-        let (name, rest) = case.split_once('\n').unwrap();
-        let (text, expected) = rest.rsplit_once("---\n").unwrap_or((rest, ""));
-        let found = shown(&read(text, Release::LATEST).unwrap().commands);
-        if found != expected {
-            wrong.push(format!("{name}:\n{found}"));
-        }
-        let _ = write!(now, "=== {name}\n{text}---\n{found}");
-        count += 1;
-    }
-    if std::env::var_os("KV_PASTE_WRITE").is_some() {
-        fs::write(PATH, now).unwrap();
-        return;
-    }
-    assert!(count >= 60, "{count}");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    common::hold(PATH, 60, |text| {
+        shown(&read(text, Release::LATEST).unwrap().commands)
+    });
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Logs as people paste them, and what is read of each: `golden/logs.txt`, in the form of the commands beside it.
 
+mod common;
+
 use std::fmt::Write as _;
-use std::fs;
 
 use kv_paste::{Log, Pasted, read};
 use kv_resolver::units::format_gib;
@@ -78,24 +79,9 @@ fn shown(pasted: &Pasted) -> String {
 
 #[test]
 fn what_is_read_of_each_log() {
-    let golden = fs::read_to_string(PATH).unwrap();
-    let (mut now, mut wrong, mut count) = (String::new(), Vec::new(), 0);
-    for case in golden.split("=== ").skip(1) {
-        let (name, rest) = case.split_once('\n').unwrap();
-        let (text, expected) = rest.rsplit_once("---\n").unwrap_or((rest, ""));
-        let found = shown(&read(text, Release::LATEST).unwrap());
-        if found != expected {
-            wrong.push(format!("{name}:\n{found}"));
-        }
-        let _ = write!(now, "=== {name}\n{text}---\n{found}");
-        count += 1;
-    }
-    if std::env::var_os("KV_PASTE_WRITE").is_some() {
-        fs::write(PATH, now).unwrap();
-        return;
-    }
-    assert!(count >= 40, "{count}");
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    common::hold(PATH, 40, |text| {
+        shown(&read(text, Release::LATEST).unwrap())
+    });
 }
 
 /// What a text is said to end with, by its class.
