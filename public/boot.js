@@ -65,7 +65,7 @@ async function atLast(load) {
 
 // What is clicked or pasted before the second half is here waits for it, and the page does not.
 function hold() {
-  const held = [];
+  let held;
   const of = (target) => target.closest('[data-cell], [data-toggle], [data-export], button, #paste');
   const again = (was) => {
     if (was.isConnected) return was;
@@ -80,7 +80,7 @@ function hold() {
     const target = event.target instanceof Element && of(event.target);
     if (!event.isTrusted || !target || (event.type === 'click') === (target.id === 'paste')) return;
     event.stopImmediatePropagation();
-    held[0] = [event.type, target];
+    held = [event.type, target];
   };
   for (const type of ['click', 'input']) addEventListener(type, onEvent, true);
   // the arrow keys walk among answers
@@ -91,10 +91,9 @@ function hold() {
     removeEventListener('keydown', onKey, true);
     // once the answers are drawn
     setTimeout(() => {
-      for (const [type, target] of held) {
-        if (type === 'click') again(target)?.click();
-        else target.dispatchEvent(new Event('input', { bubbles: true }));
-      }
+      const [type, target] = held ?? [];
+      if (type === 'click') again(target)?.click();
+      else target?.dispatchEvent(new Event('input', { bubbles: true }));
     });
   };
 }

@@ -16,16 +16,15 @@
   wear(asked.get('theme'));
 
   document.addEventListener('DOMContentLoaded', () => {
-    const whole = new URL(location.href);
-    for (const name of ['embed', 'theme']) whole.searchParams.delete(name);
     const link = document.createElement('a');
-    Object.assign(link, { className: 'whole-page', href: whole, target: '_blank', rel: 'noopener', textContent: 'KV Explorer ↗' });
+    Object.assign(link, { className: 'whole-page', target: '_blank', rel: 'noopener', textContent: 'KV Explorer ↗' });
     // the address follows what is chosen
     const follow = () => {
       const now = new URL(location.href);
       for (const name of ['embed', 'theme']) now.searchParams.delete(name);
       link.href = now;
     };
+    follow();
     for (const sign of ['pointerdown', 'focus', 'click']) link.addEventListener(sign, follow);
     document.body.append(link);
     if (parent === window) return;

@@ -29,6 +29,8 @@
     #frame = document.createElement('iframe');
     #watch = new MutationObserver(() => this.#ask());
     #around = new MutationObserver(() => this.#wear());
+    #scheme = matchMedia('(prefers-color-scheme: dark)');
+    #turned = () => this.#wear();
     #heard = (event) => {
       if (event.origin !== page.origin || event.source !== this.#frame.contentWindow) return;
       const { type, height } = event.data ?? {};
@@ -50,12 +52,13 @@
       const looks = { attributes: true, attributeFilter: ['class', 'style', 'data-theme', 'data-bs-theme', 'data-color-mode'] };
       this.#around.observe(document.documentElement, looks);
       this.#around.observe(document.body, looks);
-      matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.#wear());
+      this.#scheme.addEventListener('change', this.#turned);
       this.#ask();
     }
 
     disconnectedCallback() {
       removeEventListener('message', this.#heard);
+      this.#scheme.removeEventListener('change', this.#turned);
       this.#watch.disconnect();
       this.#around.disconnect();
     }

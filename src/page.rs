@@ -61,7 +61,9 @@ impl ReadConfig {
         last: Option<&Arc<Self>>,
         read: impl FnOnce(&str) -> Result<ModelConfig, String>,
     ) -> Arc<Self> {
-        if let Some(last) = last.filter(|last| last.source == source) {
+        // what has waited is looked at anew
+        let known = last.filter(|last| last.source == source && last.result.is_some());
+        if let Some(last) = known {
             return Arc::clone(last);
         }
         let result = match &source {

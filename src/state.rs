@@ -70,7 +70,6 @@ impl State {
             record: RwSignal::new(None),
             page: Memo::new(move |last: Option<&Page>| {
                 let is_whole = is_whole.get();
-                let last = last.filter(|last| last.answers.is_some());
                 shelf.with(|shelf| {
                     rested.with(|input| {
                         if is_whole {

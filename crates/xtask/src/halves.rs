@@ -5,6 +5,7 @@ use std::path::Path;
 
 use kv_split::Rooms;
 
+use crate::wasm;
 use crate::workspace::{Fallible, Workspace, run};
 
 /// What goes second: rooms (module paths) of which the page runs nothing until it answers. A call into one of them from
@@ -64,17 +65,6 @@ const AWAITED: &str = "<p class=sentence>Loading the rules …</p>";
 const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; \
     style-src-attr 'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'";
 
-/// As small as it gets, with names, by which it is split.
-const OPTIMISE: &[&str] = &[
-    "-Oz",
-    "-g",
-    "--low-memory-unused",
-    "--one-caller-inline-max-function-size=0",
-    "--skip-pass=local-cse",
-    "--skip-pass=simplify-locals",
-    "--skip-pass=memory-packing",
-];
-
 /// Replaces the program that Trunk has put into dist/ by its halves.
 pub fn split(workspace: &Workspace) -> Fallible {
     let folder = workspace.target.join("halves");
@@ -82,33 +72,15 @@ pub fn split(workspace: &Workspace) -> Fallible {
         fs::remove_dir_all(&folder)?;
     }
     fs::create_dir_all(&folder)?;
-    let linked = fs::read(
-        workspace
-            .target
-            .join("wasm32-unknown-unknown/web/kv-explorer.wasm"),
-    )?;
-    let bare = folder.join("kv-explorer.wasm");
-    fs::write(&bare, kv_split::without_relocations(&linked)?)?;
-    run(workspace
-        .command(workspace.tools.join("bin/wasm-bindgen"))
-        .args([
-            "--target",
-            "web",
-            "--no-typescript",
-            "--out-name",
-            NAME,
-            "--out-dir",
-        ])
-        .arg(&folder)
+    let linked = wasm::linked(workspace, NAME)?;
+    let bare = wasm::bare(&linked, &folder, NAME)?;
+    run(wasm::bind(workspace, "web", NAME, &folder)
+        .arg("--no-typescript")
         .arg(&bare))?;
     let bound = folder.join(format!("{NAME}_bg.wasm"));
     let whole = folder.join("whole.wasm");
-    run(workspace
-        .command("wasm-opt")
-        .args(OPTIMISE)
-        .arg(&bound)
-        .arg("-o")
-        .arg(&whole))?;
+    // by their names functions are told apart
+    wasm::optimise(workspace, &bound, &whole, &["-g"])?;
     let halves = kv_split::split(
         &fs::read(&whole)?,
         &linked,

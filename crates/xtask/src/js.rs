@@ -7,8 +7,8 @@ use serde_json::json;
 
 use crate::browser::Browser;
 use crate::page::light;
-use crate::vectors;
 use crate::workspace::{Fallible, Workspace, run};
+use crate::{vectors, wasm};
 
 /// The name of the package, and of what wasm-bindgen writes.
 const NAME: &str = "kv-explorer";
@@ -23,18 +23,6 @@ const GLUES: [(&str, &str, &str); 3] = [
 
 /// The package's own module for pages without a bundler: it waits for the program, so that what is imported works.
 const PAGE: &str = "import init from './web.js';\nawait init();\nexport * from './web.js';\n";
-
-/// As small as it gets, gzipped.
-const OPTIMISE: &[&str] = &[
-    "-Oz",
-    "--low-memory-unused",
-    "--one-caller-inline-max-function-size=0",
-    "--skip-pass=local-cse",
-    "--skip-pass=simplify-locals",
-    "--skip-pass=memory-packing",
-    "--strip-debug",
-    "--strip-producers",
-];
 
 /// How many vectors the package and kvx are asked, of all files.
 const SAMPLED: usize = 300;
@@ -66,18 +54,12 @@ pub fn build(workspace: &Workspace) -> Fallible {
     let mut build_program = workspace.cargo(library);
     build_program.args(["--profile", "web", "--target", target]);
     run(light(&mut build_program))?;
-    let linked = fs::read(workspace.target.join(target).join("web/kv_js.wasm"))?;
-    let bare = build.join(format!("{NAME}.wasm"));
-    fs::write(&bare, kv_split::without_relocations(&linked)?)?;
+    let bare = wasm::bare(&wasm::linked(workspace, "kv_js")?, &build, NAME)?;
     let program = format!("{NAME}_bg.wasm");
     let mut bound = None;
     for (target, glue, types) in GLUES {
         let folder = build.join(target);
-        run(workspace
-            .command(workspace.tools.join("bin/wasm-bindgen"))
-            .args(["--target", target, "--out-name", NAME, "--out-dir"])
-            .arg(&folder)
-            .arg(&bare))?;
+        run(wasm::bind(workspace, target, NAME, &folder).arg(&bare))?;
         let bytes = fs::read(folder.join(&program))?;
         if bound.get_or_insert_with(|| bytes.clone()) != &bytes {
             return Err(format!("the program for {target} is another one").into());
@@ -90,12 +72,12 @@ pub fn build(workspace: &Workspace) -> Fallible {
     // what bundler.js shares with the program
     let shared = format!("{NAME}_bg.js");
     fs::copy(build.join("bundler").join(&shared), package.join(&shared))?;
-    run(workspace
-        .command("wasm-opt")
-        .args(OPTIMISE)
-        .arg(build.join("web").join(&program))
-        .arg("-o")
-        .arg(package.join(&program)))?;
+    wasm::optimise(
+        workspace,
+        &build.join("web").join(&program),
+        &package.join(&program),
+        &["--strip-debug", "--strip-producers"],
+    )?;
     fs::write(package.join("page.js"), PAGE)?;
     let manifest = fs::read_to_string(workspace.root.join("crates/js/package.json"))?;
     let manifest = manifest.replace("{version}", env!("CARGO_PKG_VERSION"));

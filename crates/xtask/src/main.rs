@@ -13,6 +13,7 @@ mod setup;
 mod steps;
 mod tables;
 mod vectors;
+mod wasm;
 mod workspace;
 
 use std::process::ExitCode;
