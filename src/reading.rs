@@ -149,9 +149,43 @@ impl Reading {
 
     /// What the log printed, held against the answer.
     #[inline(never)] // of the program's second half
-    pub fn explain(&self, answer: &Answer) -> Option<Explanation> {
+    fn explain(&self, answer: &Answer) -> Option<Explanation> {
         let pasted = self.pasted.as_ref().ok()?;
         (!pasted.log.is_empty()).then(|| explain(&answer.request(), &pasted.log))
+    }
+}
+
+/// A text and an answer, and what becomes of the one by the other: that takes a second where they differ.
+#[derive(Debug, Clone)]
+pub struct Explained {
+    reading: Arc<Reading>,
+    answer: Arc<Answer>,
+    /// `None` where nothing was printed.
+    pub explanation: Option<Arc<Explanation>>,
+}
+
+/// By identity, as answers are.
+impl PartialEq for Explained {
+    fn eq(&self, other: &Self) -> bool {
+        self.is_of(&other.reading, &other.answer)
+    }
+}
+
+impl Explained {
+    /// What was explained last, if it is the same.
+    pub fn new(reading: &Arc<Reading>, answer: &Arc<Answer>, last: Option<&Self>) -> Self {
+        if let Some(last) = last.filter(|last| last.is_of(reading, answer)) {
+            return last.clone();
+        }
+        Self {
+            reading: Arc::clone(reading),
+            answer: Arc::clone(answer),
+            explanation: reading.explain(answer).map(Arc::new),
+        }
+    }
+
+    fn is_of(&self, reading: &Arc<Reading>, answer: &Arc<Answer>) -> bool {
+        Arc::ptr_eq(&self.reading, reading) && Arc::ptr_eq(&self.answer, answer)
     }
 }
 

@@ -14,7 +14,7 @@ use crate::catalog::{Catalog, Shelf};
 use crate::file;
 use crate::input::{Field, Input, ModelChoice};
 use crate::page::Page;
-use crate::reading::{self, Reading};
+use crate::reading::{self, Explained, Reading};
 use crate::record::Record;
 use crate::second;
 use crate::ui::Search;
@@ -48,6 +48,8 @@ pub struct State {
     pub file_problem: RwSignal<String>,
     /// What was pasted last.
     pub reading: RwSignal<Option<Arc<Reading>>>,
+    /// That, held against the answer, unless that is to an earlier question.
+    pub explained: Memo<Option<Explained>>,
     /// What is being searched for.
     pub search: RwSignal<Search>,
     /// Whether nothing is held over the page.
@@ -61,6 +63,28 @@ impl State {
         let input = RwSignal::new(input);
         let shelf = RwSignal::new(Shelf::Loading);
         let is_whole = RwSignal::new(second::is_here());
+        let page = Memo::new(move |last: Option<&Page>| {
+            let is_whole = is_whole.get();
+            shelf.with(|shelf| {
+                rested.with(|input| {
+                    if is_whole {
+                        Page::new(input, shelf, last)
+                    } else {
+                        Page::awaited(input, shelf)
+                    }
+                })
+            })
+        });
+        let reading = RwSignal::new(None);
+        let explained = Memo::new(move |last: Option<&Option<Explained>>| {
+            let last = last.and_then(Option::as_ref);
+            reading.with(|reading: &Option<Arc<Reading>>| {
+                page.with(|page| {
+                    let answer = page.answer().filter(|_| !page.is_stale)?;
+                    Some(Explained::new(reading.as_ref()?, answer, last))
+                })
+            })
+        });
         Self {
             input,
             rested,
@@ -68,21 +92,11 @@ impl State {
             shelf,
             is_whole,
             record: RwSignal::new(None),
-            page: Memo::new(move |last: Option<&Page>| {
-                let is_whole = is_whole.get();
-                shelf.with(|shelf| {
-                    rested.with(|input| {
-                        if is_whole {
-                            Page::new(input, shelf, last)
-                        } else {
-                            Page::awaited(input, shelf)
-                        }
-                    })
-                })
-            }),
+            page,
             problems: RwSignal::new(problems),
             file_problem: RwSignal::new(String::new()),
-            reading: RwSignal::new(None),
+            reading,
+            explained,
             search: RwSignal::new(Search::default()),
             hides_drop: RwSignal::new(true),
         }
@@ -150,11 +164,10 @@ impl State {
 
     /// Takes otherwise what would close the gap between a log and the answer, by its number.
     pub fn close_gap(self, number: usize) {
-        let explanation = self.reading.with_untracked(|reading| {
-            self.page
-                .with_untracked(|page| reading.as_ref()?.explain(page.answer()?))
+        let closing = self.explained.with_untracked(|explained| {
+            let explanation = explained.as_ref()?.explanation.as_ref()?;
+            explanation.closings.get(number).cloned()
         });
-        let closing = explanation.and_then(|it| it.closings.into_iter().nth(number));
         if let Some(closing) = closing {
             self.change(|input| reading::take(input, &closing));
         }

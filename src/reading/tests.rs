@@ -71,12 +71,21 @@ fn a_log_pins_the_pool_and_says_what_closes_its_gap() {
         of_pool.join("\n")
     );
     let (mut input, reading) = filled(log);
+    let reading = Arc::new(reading);
     assert!(input.pool_gib.contains("40.00 GiB") && input.pool_gib.contains("KV cache size"));
     // the default question stays
     assert_eq!(input.flag(Flag::TensorParallelSize), "8");
     let explained = |input: &Input| {
         let page = Page::new(input, &shelf(), None);
-        reading.explain(page.answer().unwrap()).unwrap()
+        let answer = page.answer().unwrap();
+        let first = Explained::new(&reading, answer, None);
+        // the same two are not explained twice
+        let again = Explained::new(&reading, answer, Some(&first));
+        assert!(Arc::ptr_eq(
+            first.explanation.as_ref().unwrap(),
+            again.explanation.as_ref().unwrap()
+        ));
+        first.explanation.unwrap()
     };
     let explanation = explained(&input);
     assert!(!explanation.agrees(), "{:?}", explanation.figures);

@@ -3,7 +3,6 @@
 use kv_paste::{Explanation, Match, Standing};
 use leptos::prelude::*;
 
-use crate::answer::Answer;
 use crate::markup::Markup;
 use crate::reading::Reading;
 use crate::state::state;
@@ -20,14 +19,11 @@ pub const LEAVE_OUT: &str = "data-leave-out";
 #[component]
 pub fn Paste() -> impl IntoView {
     let state = state();
-    let html = state.shown(move |page| {
-        state.reading.with(|reading| {
-            // not of a question before this one
-            let answer = page.answer().filter(|_| !page.is_stale);
-            let answer = answer.map(|answer| &**answer);
-            reading
-                .as_deref()
-                .map_or_else(String::new, |reading| told(reading, answer))
+    let html = Signal::derive(move || {
+        state.explained.with(|explained| {
+            let explanation = explained.as_ref().and_then(|it| it.explanation.as_deref());
+            let reading = state.reading.get();
+            reading.map_or_else(String::new, |reading| told(&reading, explanation))
         })
     });
     view! {
@@ -50,7 +46,7 @@ pub fn Paste() -> impl IntoView {
 }
 
 #[inline(never)] // of the program's second half
-fn told(reading: &Reading, answer: Option<&Answer>) -> String {
+fn told(reading: &Reading, explanation: Option<&Explanation>) -> String {
     let mut html = Markup::new();
     let pasted = match &reading.pasted {
         Ok(pasted) if !pasted.is_empty() => pasted,
@@ -94,8 +90,8 @@ fn told(reading: &Reading, answer: Option<&Answer>) -> String {
             ],
         );
     }
-    if let Some(explanation) = answer.and_then(|answer| reading.explain(answer)) {
-        compared(&mut html, &explanation);
+    if let Some(explanation) = explanation {
+        compared(&mut html, explanation);
     }
     html.into_string()
 }
