@@ -135,7 +135,7 @@ fn flags(html: &mut Markup, reading: &Reading) {
 fn compared(html: &mut Markup, explanation: &Explanation) {
     if !explanation.figures.is_empty() {
         html.add(
-            "<h3>{}</h3><div class=\"scroll\"><table><thead><tr><td></td><th scope=\"col\">printed</th>\
+            "<h3>{}</h3><div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"Printed and predicted\"><table><thead><tr><td></td><th scope=\"col\">printed</th>\
              <th scope=\"col\">predicted</th></tr></thead><tbody>",
             &[if explanation.agrees() {
                 "As predicted"
