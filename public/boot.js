@@ -2,27 +2,31 @@
 // puts the names of the files in. Under `cargo xtask serve` the program is whole, and this is not there.
 
 import init from './{program}';
+import { unpacking } from './unpack.js';
 
 const SECOND = './{second}';
 const FIRST = './{first}';
+const UNPACK = './{unpack}';
 const AT_LATEST_MS = 2000;
 const RETRY_MS = [1000, 3000, 10000, 30000];
 
+let unpacker;
+let first;
 let compiled;
 let isHere = false;
 let arrived;
 
 // The second half takes its places in the first one's table of functions.
-function join(first) {
+function join(exports) {
   if (isHere) return;
-  new WebAssembly.Instance(compiled, { first });
+  new WebAssembly.Instance(compiled, { first: exports });
   isHere = true;
   arrived?.();
 }
 
 // At once, whatever it costs: something was asked of the second half before it came, which what is held below is there to
 // prevent.
-globalThis.kvLoadSecondHalf = (first) => {
+globalThis.kvLoadSecondHalf = (exports) => {
   if (!compiled) {
     const request = new XMLHttpRequest();
     request.open('GET', new URL(SECOND, import.meta.url), false);
@@ -30,16 +34,41 @@ globalThis.kvLoadSecondHalf = (first) => {
     request.overrideMimeType('text/plain; charset=x-user-defined');
     request.send();
     if (request.status !== 200) throw new Error(`the server answered ${request.status}`);
-    compiled = new WebAssembly.Module(Uint8Array.from(request.responseText, (c) => c.charCodeAt(0)));
+    const turns = unpacking(unpacker, Uint8Array.from(request.responseText, (c) => c.charCodeAt(0)), first);
+    let turn = turns.next();
+    while (!turn.done) turn = turns.next();
+    compiled = new WebAssembly.Module(turn.value);
   }
-  join(first);
+  join(exports);
 };
 
-async function compile() {
-  const response = await fetch(new URL(SECOND, import.meta.url));
+async function fetched(name) {
+  const response = await fetch(new URL(name, import.meta.url));
   if (!response.ok) throw new Error(`the server answered ${response.status}`);
-  // not streamed: a plain file server may not name its kind
-  return WebAssembly.compile(await response.arrayBuffer());
+  return new Uint8Array(await response.arrayBuffer());
+}
+
+// The page goes on between two pieces.
+async function unpacked(packed, behind) {
+  const turns = unpacking(unpacker, packed, behind);
+  let turn = turns.next();
+  while (!turn.done) {
+    await new Promise((resolve) => setTimeout(resolve));
+    turn = turns.next();
+  }
+  return turn.value;
+}
+
+// Its bytes are kept, for the second half is packed behind them.
+async function firstHalf() {
+  const [packed, module] = await Promise.all([fetched(FIRST), fetched(UNPACK)]);
+  unpacker = await WebAssembly.compile(module);
+  first = await unpacked(packed);
+  return { module_or_path: await WebAssembly.compile(first) };
+}
+
+async function secondHalf(coming = fetched(SECOND)) {
+  return WebAssembly.compile(await unpacked(await coming, first));
 }
 
 // Tried until it is there; meanwhile the page says so.
@@ -109,21 +138,26 @@ function interest() {
   });
 }
 
-const program = { module_or_path: new URL(FIRST, import.meta.url) };
 if (location.search || location.hash) {
   // another question than the first: it takes all of the program
-  compiled = await atLast(compile);
-  const first = await atLast(() => init(program));
-  join(first);
+  let coming = fetched(SECOND);
+  coming.catch(() => undefined);
+  const program = await atLast(firstHalf);
+  compiled = await atLast(() => {
+    const second = secondHalf(coming);
+    coming = undefined;
+    return second;
+  });
+  join(await init(program));
 } else {
   globalThis.kvSecondHalf = new Promise((resolve) => {
     arrived = resolve;
   });
   const release = hold();
-  const first = await atLast(() => init(program));
+  const exports = await init(await atLast(firstHalf));
   await interest();
-  const later = await atLast(compile);
+  const later = await atLast(() => secondHalf());
   compiled ??= later;
-  join(first);
+  join(exports);
   release();
 }

@@ -11,7 +11,6 @@
 mod choose;
 mod data;
 mod module;
-mod order;
 mod write;
 
 use std::collections::BTreeMap;

@@ -14,7 +14,7 @@ use wasmparser::Operator;
 use crate::choose::Choice;
 use crate::data::{self, Segment};
 use crate::module::{Module, TARGET_FEATURES, count};
-use crate::{Error, FIRST, LOAD, order};
+use crate::{Error, FIRST, LOAD};
 
 /// What an entry is called by: its place in the table.
 struct Slots {
@@ -251,19 +251,10 @@ pub fn first(module: &Module, choice: &Choice, moved: &[Range<u32>]) -> Result<V
     Ok(encoded.finish())
 }
 
-/// The functions of a half, in the order in which they stand.
+/// The functions of a half.
 fn half(module: &Module, choice: &Choice, is_second: bool) -> Vec<usize> {
-    let own = 0..module.functions.len();
-    let own: Vec<usize> = own
+    (0..module.functions.len())
         .filter(|own| choice.is_second[*own] == is_second)
-        .collect();
-    let bodies: Vec<&[u8]> = own
-        .iter()
-        .map(|own| module.functions[*own].body.as_bytes())
-        .collect();
-    order::by_likeness(&bodies)
-        .into_iter()
-        .map(|place| own[place])
         .collect()
 }
 

@@ -1,10 +1,12 @@
-//! Makes two halves of the built page's program, and a page that starts with the first.
+//! Makes two halves of the built page's program, packed, and a page that starts with the first.
 
 use std::fs;
 use std::path::Path;
 
 use kv_split::Rooms;
+use kv_unpack::pack;
 
+use crate::page::light;
 use crate::wasm;
 use crate::workspace::{Fallible, Workspace, run};
 
@@ -110,8 +112,10 @@ fn publish(workspace: &Workspace, folder: &Path, halves: &kv_split::Halves) -> F
             fs::remove_file(&path)?;
         }
     }
-    let first = put(&dist, "first", "wasm", &halves.first)?;
-    let second = put(&dist, "second", "wasm", &halves.second)?;
+    let first = put(&dist, "first", "lzma", &pack(&halves.first, &[])?)?;
+    let second = pack(&halves.second, &halves.first)?;
+    let second = put(&dist, "second", "lzma", &second)?;
+    let unpack = put(&dist, "unpack", "wasm", &unpacker(workspace, folder)?)?;
     let mut program = fs::read_to_string(folder.join(format!("{NAME}.js")))?;
     for (place, name) in halves.imports.iter().enumerate() {
         program = replace_once(&program, &format!(" {name}: "), &format!(" {place}: "))?;
@@ -125,18 +129,29 @@ fn publish(workspace: &Workspace, folder: &Path, halves: &kv_split::Halves) -> F
             kv_split::LOAD.1
         ),
     )?;
-    let program = put(&dist, NAME, "js", &minified(workspace, folder, &program)?)?;
+    let program = put(
+        &dist,
+        NAME,
+        "js",
+        &minified(workspace, folder, &program, &[])?,
+    )?;
     let boot = fs::read_to_string(workspace.root.join("public/boot.js"))?;
     let boot = boot
         .replace("{program}", &program)
         .replace("{first}", &first)
-        .replace("{second}", &second);
-    let boot = put(&dist, "boot", "js", &minified(workspace, folder, &boot)?)?;
+        .replace("{second}", &second)
+        .replace("{unpack}", &unpack);
+    let unpacking = workspace.root.join("public/unpack.js");
+    fs::copy(unpacking, folder.join("unpack.js"))?;
+    let bundled = ["--bundle", &format!("--external:./{program}")];
+    let boot = minified(workspace, folder, &boot, &bundled)?;
+    let boot = put(&dist, "boot", "js", &boot)?;
     let index = dist.join("index.html");
     let page = without_trunks_start(&fs::read_to_string(&index)?)?;
     let start = format!(
         "<script type=module src=./{boot}></script><link rel=modulepreload href=./{program}>\
-         <link rel=preload as=fetch type=application/wasm crossorigin href=./{first}></head>"
+         <link rel=preload as=fetch crossorigin href=./{unpack}>\
+         <link rel=preload as=fetch crossorigin href=./{first}></head>"
     );
     let page = replace_once(&page, "</head>", &start)?;
     let policy = format!(
@@ -149,14 +164,36 @@ fn publish(workspace: &Workspace, folder: &Path, halves: &kv_split::Halves) -> F
     Ok(())
 }
 
+/// Builds the module that unpacks the halves in the browser.
+fn unpacker(workspace: &Workspace, folder: &Path) -> Fallible<Vec<u8>> {
+    const LIBRARY: &str = "kv_unpack";
+    let target = ["--target", "wasm32-unknown-unknown", "--profile", "web"];
+    // `cargo rustc`, for a library that is an rlib as well is not optimised as a whole
+    run(light(
+        workspace
+            .cargo(["rustc", "--package", "kv-unpack", "--crate-type", "cdylib"])
+            .args(target),
+    ))?;
+    let bare = wasm::bare(&wasm::linked(workspace, LIBRARY)?, folder, LIBRARY)?;
+    let small = folder.join("unpack.wasm");
+    wasm::optimise(workspace, &bare, &small, &[])?;
+    Ok(fs::read(small)?)
+}
+
 /// A module's text, as short as it gets.
-fn minified(workspace: &Workspace, folder: &Path, text: &str) -> Fallible<Vec<u8>> {
+fn minified(
+    workspace: &Workspace,
+    folder: &Path,
+    text: &str,
+    options: &[&str],
+) -> Fallible<Vec<u8>> {
     let (from, to) = (folder.join("whole.js"), folder.join("short.js"));
     fs::write(&from, text)?;
     let outfile = format!("--outfile={}", to.display());
     run(workspace
         .command("esbuild")
         .args(["--minify", "--format=esm", "--log-level=warning", &outfile])
+        .args(options)
         .arg(&from))?;
     Ok(fs::read(&to)?)
 }
