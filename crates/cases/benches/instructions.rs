@@ -1,8 +1,35 @@
-//! What callgrind counts for `cargo xtask test instructions`: each question by its name, asked once.
+//! What callgrind counts for `cargo xtask test instructions`: each question by its name, asked once. Prints how often
+//! that asks for memory.
 
 mod questions;
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+struct Counted;
+
+static ALLOCATIONS: AtomicUsize = AtomicUsize::new(0);
+
+// SAFETY: all is done by the system's allocator, as it is asked of this one.
+unsafe impl GlobalAlloc for Counted {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, memory: *mut u8, layout: Layout) {
+        unsafe { System.dealloc(memory, layout) }
+    }
+
+    unsafe fn realloc(&self, memory: *mut u8, layout: Layout, bytes: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        unsafe { System.realloc(memory, layout, bytes) }
+    }
+}
+
+#[global_allocator]
+static COUNTED: Counted = Counted;
 
 /// Between its beginning and its end callgrind counts: xtask names it.
 #[inline(never)]
@@ -27,6 +54,8 @@ fn main() -> ExitCode {
     };
     // what is made once in a process is not counted
     (question.ask)();
+    let before = ALLOCATIONS.load(Ordering::Relaxed);
     kv_counted(&question.ask);
+    println!("{}", ALLOCATIONS.load(Ordering::Relaxed) - before);
     ExitCode::SUCCESS
 }
