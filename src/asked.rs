@@ -271,7 +271,7 @@ impl Asked {
         args.unmodelled = flags;
         Request {
             release: self.release,
-            hf_config: self.config.value.clone(),
+            hf_config: self.config.value.clone().into(),
             draft_config: draft.map(|config| config.value.clone()),
             gpu: gpu.gpu(),
             args,

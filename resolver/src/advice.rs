@@ -6,28 +6,36 @@ use crate::flag::Flag;
 use crate::gpu::Arch;
 use crate::request::Request;
 use crate::resolution::Resolution;
-use crate::resolve::resolve_quietly;
+use crate::resolve::{ReadModel, resolve_read};
 use crate::value::Value;
 
 /// Spellings to suggest, plainest first; `auto` may be what the checkpoint says.
 const DTYPES: [CacheDtype; 3] = [CacheDtype::Auto, CacheDtype::Fp8, CacheDtype::Bfloat16];
 
+/// The question, and its model, which no change touches.
+#[derive(Clone, Copy)]
+struct Asked<'a> {
+    request: &'a Request,
+    model: &'a ReadModel,
+}
+
 /// Tries changes and keeps what works.
-pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
+pub(crate) fn advise(request: &Request, model: &ReadModel, refusal: &Refusal) -> Vec<Advice> {
+    let asked = Asked { request, model };
     let mut advice = Vec::new();
     match refusal {
         Refusal::NotModelled(_) | Refusal::BadCase(_) | Refusal::TooLarge => {}
         Refusal::PackedNeedsFp8(dtype) | Refusal::PackedAssertsFp8 { dtype, .. } => {
-            dtypes(request, &mut advice);
-            another_backend(request, *dtype, &mut advice);
+            dtypes(asked, &mut advice);
+            another_backend(asked, *dtype, &mut advice);
         }
-        Refusal::NotADeepseekV4Backend(_) => drop_backend(request, &mut advice),
-        Refusal::ZeroDivision => without(request, Flag::BlockSize, &mut advice),
+        Refusal::NotADeepseekV4Backend(_) => drop_backend(asked, &mut advice),
+        Refusal::ZeroDivision => without(asked, Flag::BlockSize, &mut advice),
         Refusal::WindowUnderDcp => {
-            without(request, Flag::DecodeContextParallelSize, &mut advice);
+            without(asked, Flag::DecodeContextParallelSize, &mut advice);
         }
         Refusal::PromotedSpecField(_) => {
-            without(request, Flag::DisableHybridKvCacheManager, &mut advice);
+            without(asked, Flag::DisableHybridKvCacheManager, &mut advice);
         }
         Refusal::NoMemory(_) | Refusal::NothingToAutoFit => advice.push(Advice {
             text: "Nothing is left for the KV cache: more GPUs (tensor_parallel_size), a higher \
@@ -49,11 +57,11 @@ pub(crate) fn advise(request: &Request, refusal: &Refusal) -> Vec<Advice> {
         }),
         Refusal::RequestDoesNotFit {
             estimated_max_len, ..
-        } => shorter(request, *estimated_max_len, &mut advice),
+        } => shorter(asked, *estimated_max_len, &mut advice),
         Refusal::Raised { stage, .. } => match stage {
-            Stage::Args | Stage::Config | Stage::Unmodelled => configuration(request, &mut advice),
+            Stage::Args | Stage::Config | Stage::Unmodelled => configuration(asked, &mut advice),
             Stage::Model | Stage::Specs | Stage::Plan | Stage::Engine => {
-                layers(request, &mut advice);
+                layers(asked, &mut advice);
             }
         },
     }
@@ -73,10 +81,10 @@ fn within_what_is_free(free_bytes: u64, total_bytes: u64, advice: &mut Vec<Advic
 }
 
 /// Against what the configuration's checks refuse: the first change that helps.
-fn configuration(request: &Request, advice: &mut Vec<Advice>) {
-    trust(request, advice);
-    if request.args.kv_cache_dtype.is_some() {
-        dtypes(request, advice);
+fn configuration(asked: Asked, advice: &mut Vec<Advice>) {
+    trust(asked, advice);
+    if asked.request.args.kv_cache_dtype.is_some() {
+        dtypes(asked, advice);
     }
     for flag in [
         Flag::AttentionBackend,
@@ -92,18 +100,18 @@ fn configuration(request: &Request, advice: &mut Vec<Advice>) {
         Flag::EnableExpertParallel,
     ] {
         if advice.is_empty() {
-            without(request, flag, advice);
+            without(asked, flag, advice);
         }
     }
     if advice.is_empty() {
-        tensor_parallel(request, advice);
+        tensor_parallel(asked, advice);
     }
 }
 
 /// Against what the layers refuse, such as a cache that no backend takes: each
 /// change of one flag that helps; where none does, of the fewest together.
-fn layers(request: &Request, advice: &mut Vec<Advice>) {
-    dtypes(request, advice);
+fn layers(asked: Asked, advice: &mut Vec<Advice>) {
+    dtypes(asked, advice);
     for flag in [
         Flag::AttentionBackend,
         Flag::BlockSize,
@@ -118,36 +126,36 @@ fn layers(request: &Request, advice: &mut Vec<Advice>) {
         Flag::MambaCacheDtype,
         Flag::MambaSsmCacheDtype,
     ] {
-        without(request, flag, advice);
+        without(asked, flag, advice);
     }
-    for_context_parallelism(request, advice);
-    for_a_drafters_dtype(request, advice);
-    without_layout(request, advice);
+    for_context_parallelism(asked, advice);
+    for_a_drafters_dtype(asked, advice);
+    without_layout(asked, advice);
     if advice.is_empty() {
-        without_several(request, advice);
+        without_several(asked, advice);
     }
     if advice.is_empty() {
-        tensor_parallel(request, advice);
+        tensor_parallel(asked, advice);
     }
 }
 
 /// The answer with some flags changed, if it starts and is known to.
-fn attempt(request: &Request, change: impl FnOnce(&mut Request)) -> Option<Resolution> {
-    let mut changed = request.clone();
+fn attempt(asked: Asked, change: impl FnOnce(&mut Request)) -> Option<Resolution> {
+    let mut changed = asked.request.clone();
     change(&mut changed);
-    if changed == *request {
+    if changed.args == asked.request.args && changed.env == asked.request.env {
         return None;
     }
-    resolve_quietly(&changed)
+    resolve_read(&changed, asked.model)
         .ok()
         .filter(|resolution| resolution.outcome != Outcome::Unverified)
 }
 
 /// The first spelling that starts; where it keeps the model's own dtype, `fp8`
 /// too.
-fn dtypes(request: &Request, advice: &mut Vec<Advice>) {
+fn dtypes(asked: Asked, advice: &mut Vec<Advice>) {
     for dtype in DTYPES {
-        let found = attempt(request, |changed| {
+        let found = attempt(asked, |changed| {
             changed.args.kv_cache_dtype = Some(dtype.as_str().to_owned());
         });
         let Some(resolution) = found else {
@@ -174,10 +182,10 @@ fn dtypes(request: &Request, advice: &mut Vec<Advice>) {
 
 /// Another backend for the dtype that was asked; where there is none, it says
 /// so, for vLLM's own message suggests one.
-fn another_backend(request: &Request, dtype: CacheDtype, advice: &mut Vec<Advice>) {
+fn another_backend(asked: Asked, dtype: CacheDtype, advice: &mut Vec<Advice>) {
     let candidates = ["FLASHINFER_MLA_SPARSE_DSV4", "FLASHMLA_SPARSE_DSV4"];
     for backend in candidates {
-        let found = attempt(request, |changed| {
+        let found = attempt(asked, |changed| {
             changed.args.attention_backend = Some(backend.to_owned());
         });
         if found.is_some() {
@@ -188,7 +196,7 @@ fn another_backend(request: &Request, dtype: CacheDtype, advice: &mut Vec<Advice
             return;
         }
     }
-    let arch = request.gpu.capability.arch();
+    let arch = asked.request.gpu.capability.arch();
     advice.push(Advice {
         text: format!(
             "No attention backend takes {dtype} for DeepSeek V4 on {}{}.",
@@ -203,10 +211,10 @@ fn another_backend(request: &Request, dtype: CacheDtype, advice: &mut Vec<Advice
     });
 }
 
-fn drop_backend(request: &Request, advice: &mut Vec<Advice>) {
-    without(request, Flag::AttentionBackend, advice);
+fn drop_backend(asked: Asked, advice: &mut Vec<Advice>) {
+    without(asked, Flag::AttentionBackend, advice);
     let backend = "FLASHINFER_MLA_SPARSE_DSV4";
-    let found = attempt(request, |changed| {
+    let found = attempt(asked, |changed| {
         changed.args.attention_backend = Some(backend.to_owned());
     });
     if found.is_some() {
@@ -218,8 +226,8 @@ fn drop_backend(request: &Request, advice: &mut Vec<Advice>) {
 }
 
 /// What lets ranks share one request that may not as asked.
-fn for_context_parallelism(request: &Request, advice: &mut Vec<Advice>) {
-    let args = &request.args;
+fn for_context_parallelism(asked: Asked, advice: &mut Vec<Advice>) {
+    let args = &asked.request.args;
     let sizes = [
         args.decode_context_parallel_size,
         args.prefill_context_parallel_size,
@@ -227,7 +235,7 @@ fn for_context_parallelism(request: &Request, advice: &mut Vec<Advice>) {
     if !sizes.iter().any(|size| size.is_some_and(|size| size > 1)) {
         return;
     }
-    let gathering = attempt(request, |changed| {
+    let gathering = attempt(asked, |changed| {
         changed.args.dcp_comm_backend = Some("ag_rs".to_owned());
     });
     if gathering.is_some() {
@@ -236,7 +244,7 @@ fn for_context_parallelism(request: &Request, advice: &mut Vec<Advice>) {
             set: vec![(Flag::DcpCommBackend.name(), "ag_rs".to_owned())],
         });
     }
-    let eager = attempt(request, |changed| changed.args.enforce_eager = Some(true));
+    let eager = attempt(asked, |changed| changed.args.enforce_eager = Some(true));
     if eager.is_some() {
         advice.push(Advice {
             text: "--enforce-eager works: no CUDA graphs.".to_owned(),
@@ -247,8 +255,8 @@ fn for_context_parallelism(request: &Request, advice: &mut Vec<Advice>) {
 
 /// Where the drafter is given a cache dtype, vLLM makes its cache config again
 /// and then takes the default block size for the user's own.
-fn for_a_drafters_dtype(request: &Request, advice: &mut Vec<Advice>) {
-    let without_dtype = attempt(request, |changed| {
+fn for_a_drafters_dtype(asked: Asked, advice: &mut Vec<Advice>) {
+    let without_dtype = attempt(asked, |changed| {
         if let Some(Value::Object(fields)) = &mut changed.args.speculative_config {
             fields.retain(|(name, _)| name != "kv_cache_dtype");
         }
@@ -261,7 +269,7 @@ fn for_a_drafters_dtype(request: &Request, advice: &mut Vec<Advice>) {
         set: Vec::new(),
     });
     let size = 64;
-    let sized = attempt(request, |changed| changed.args.block_size = Some(size));
+    let sized = attempt(asked, |changed| changed.args.block_size = Some(size));
     if sized.is_some() {
         advice.push(Advice {
             text: format!(
@@ -275,8 +283,8 @@ fn for_a_drafters_dtype(request: &Request, advice: &mut Vec<Advice>) {
 }
 
 /// The same request without one flag.
-fn without(request: &Request, flag: Flag, advice: &mut Vec<Advice>) {
-    let found = attempt(request, |changed| changed.args.clear(flag));
+fn without(asked: Asked, flag: Flag, advice: &mut Vec<Advice>) {
+    let found = attempt(asked, |changed| changed.args.clear(flag));
     if found.is_some() {
         advice.push(Advice {
             text: format!("Leave {} out.", flag.option()),
@@ -286,9 +294,9 @@ fn without(request: &Request, flag: Flag, advice: &mut Vec<Advice>) {
 }
 
 /// The same request with the user's word for the repository's code.
-fn trust(request: &Request, advice: &mut Vec<Advice>) {
+fn trust(asked: Asked, advice: &mut Vec<Advice>) {
     let flag = Flag::TrustRemoteCode;
-    let found = attempt(request, |changed| {
+    let found = attempt(asked, |changed| {
         changed.args.trust_remote_code = Some(true);
     });
     if found.is_some() {
@@ -304,8 +312,8 @@ fn trust(request: &Request, advice: &mut Vec<Advice>) {
 }
 
 /// The same request with the layout left to vLLM.
-fn without_layout(request: &Request, advice: &mut Vec<Advice>) {
-    if attempt(request, |changed| changed.env.kv_cache_layout = None).is_some() {
+fn without_layout(asked: Asked, advice: &mut Vec<Advice>) {
+    if attempt(asked, |changed| changed.env.kv_cache_layout = None).is_some() {
         advice.push(Advice {
             text: "Leave VLLM_KV_CACHE_LAYOUT unset.".to_owned(),
             set: Vec::new(),
@@ -314,9 +322,9 @@ fn without_layout(request: &Request, advice: &mut Vec<Advice>) {
 }
 
 /// The same request without the fewest of the flags that choose the backend.
-fn without_several(request: &Request, advice: &mut Vec<Advice>) {
+fn without_several(asked: Asked, advice: &mut Vec<Advice>) {
     let starts = |flags: &[Flag]| {
-        let found = attempt(request, |changed| {
+        let found = attempt(asked, |changed| {
             for flag in flags {
                 changed.args.clear(*flag);
             }
@@ -348,9 +356,9 @@ fn without_several(request: &Request, advice: &mut Vec<Advice>) {
     });
 }
 
-fn shorter(request: &Request, longest: u64, advice: &mut Vec<Advice>) {
+fn shorter(asked: Asked, longest: u64, advice: &mut Vec<Advice>) {
     if longest > 0 {
-        let found = attempt(request, |changed| {
+        let found = attempt(asked, |changed| {
             changed.args.max_model_len = i64::try_from(longest).ok();
         });
         if found.is_some() {
@@ -362,7 +370,7 @@ fn shorter(request: &Request, longest: u64, advice: &mut Vec<Advice>) {
     }
     // windows and states are reserved for what is in flight
     for tokens in [2048_i64, 1024, 512] {
-        let found = attempt(request, |changed| {
+        let found = attempt(asked, |changed| {
             changed.args.max_num_batched_tokens = Some(tokens);
         });
         if found.is_some() {
@@ -378,9 +386,9 @@ fn shorter(request: &Request, longest: u64, advice: &mut Vec<Advice>) {
     }
 }
 
-fn tensor_parallel(request: &Request, advice: &mut Vec<Advice>) {
+fn tensor_parallel(asked: Asked, advice: &mut Vec<Advice>) {
     let fitting = [8_i64, 4, 2, 1].into_iter().find(|size| {
-        let found = attempt(request, |changed| {
+        let found = attempt(asked, |changed| {
             changed.args.tensor_parallel_size = Some(*size);
         });
         found.is_some()

@@ -477,7 +477,7 @@ mod tests {
         let config: Value = serde_json::from_str(config.config_json).unwrap();
         Request {
             release: Release::LATEST,
-            hf_config: config,
+            hf_config: config.into(),
             draft_config: None,
             gpu: find_gpu("h200").unwrap().gpu(),
             args: crate::EngineArgs {

@@ -6,7 +6,7 @@ use crate::gpu::{Gpu, GpuClass};
 use crate::memory::{self, Budget};
 use crate::request::Request;
 use crate::resolution::Resolution;
-use crate::resolve::resolve_quietly;
+use crate::resolve::{ReadModel, read, resolve_read};
 
 /// One row's answers, in the order of the dtypes.
 pub type Row = Vec<Result<Resolution, Box<Refusal>>>;
@@ -28,12 +28,13 @@ pub fn classes(base: &Request, gpus: &[Gpu], dtypes: &[CacheDtype]) -> Classes {
     let mut seen: Vec<GpuClass> = Vec::new();
     let mut rows = Vec::new();
     let mut row_of_gpu = Vec::with_capacity(gpus.len());
+    let model = read(base);
     for gpu in gpus {
         let class = GpuClass::of(gpu, base.release);
         let index = seen.iter().position(|other| *other == class);
         row_of_gpu.push(index.unwrap_or_else(|| {
             seen.push(class);
-            rows.push(row(base, gpu, dtypes));
+            rows.push(cells(base, &model, gpu, dtypes));
             rows.len() - 1
         }));
     }
@@ -50,6 +51,7 @@ pub fn budgets(
     classes: &Classes,
 ) -> Vec<Vec<Option<Result<Budget, String>>>> {
     let mut request = base.clone();
+    let model = read(base);
     let rows = classes.rows.iter().enumerate();
     rows.map(|(index, row)| {
         let of_class = classes.row_of_gpu.iter().position(|class| *class == index);
@@ -61,7 +63,7 @@ pub fn budgets(
             .map(|(answer, dtype)| {
                 request.args.kv_cache_dtype = Some(dtype.as_str().to_owned());
                 let resolution = answer.as_ref().ok()?;
-                Some(memory::budget(&request, resolution))
+                Some(memory::budget_read(&request, &model, resolution))
             })
             .collect()
     })
@@ -79,13 +81,17 @@ pub fn matrix(base: &Request, gpus: &[Gpu], dtypes: &[CacheDtype]) -> Vec<Row> {
 
 /// One GPU's answers.
 pub fn row(base: &Request, gpu: &Gpu, dtypes: &[CacheDtype]) -> Row {
+    cells(base, &read(base), gpu, dtypes)
+}
+
+fn cells(base: &Request, model: &ReadModel, gpu: &Gpu, dtypes: &[CacheDtype]) -> Row {
     let mut request = base.clone();
     request.gpu = gpu.clone();
     dtypes
         .iter()
         .map(|dtype| {
             request.args.kv_cache_dtype = Some(dtype.as_str().to_owned());
-            resolve_quietly(&request)
+            resolve_read(&request, model)
         })
         .collect()
 }

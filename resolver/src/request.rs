@@ -2,6 +2,7 @@
 //! passes to `vllm serve`.
 
 use std::str::FromStr;
+use std::sync::Arc;
 
 use crate::args::EngineArgs;
 use crate::environment::Environment;
@@ -46,8 +47,8 @@ impl FromStr for Usage {
 pub struct Request {
     /// vLLM's version.
     pub release: Release,
-    /// The model's config.json.
-    pub hf_config: Value,
+    /// The model's config.json: what is changed of a question is never this, so that copies share it.
+    pub hf_config: Arc<Value>,
     /// The config.json of the drafter that `--speculative-config` names, if it is
     /// none of the target's.
     pub draft_config: Option<Value>,

@@ -35,7 +35,8 @@ use crate::{advice, log, notes};
 pub fn resolve(request: &Request) -> Result<Resolution, StartupError> {
     let mut trace = Trace::default();
     let mut notes = Vec::new();
-    match run(request, &mut notes, &mut trace) {
+    let model = read(request);
+    match run(request, &model, &mut notes, &mut trace) {
         Ok(mut resolution) => {
             let (steps, lines) = trace.into_parts();
             resolution.notes = notes;
@@ -48,7 +49,7 @@ pub fn resolve(request: &Request) -> Result<Resolution, StartupError> {
             let (steps, lines) = trace.into_parts();
             let lines = log::by_process(lines, config::gpus(&request.args));
             Err(StartupError {
-                advice: advice::advise(request, &refusal),
+                advice: advice::advise(request, &model, &refusal),
                 log: log::before(&refusal, lines),
                 refusal: *refusal,
                 notes,
@@ -63,17 +64,34 @@ pub fn resolve(request: &Request) -> Result<Resolution, StartupError> {
 /// # Errors
 /// As [`resolve`].
 pub fn resolve_quietly(request: &Request) -> Result<Resolution, Box<Refusal>> {
-    run(request, &mut Vec::new(), &mut Trace::silent())
+    resolve_read(request, &read(request))
+}
+
+/// A question's model, or why its config.json is not answered for.
+pub(crate) type ReadModel = Result<Model, Box<ModelError>>;
+
+/// Reads the model.
+pub(crate) fn read(request: &Request) -> ReadModel {
+    Model::from_config(&request.hf_config)
+}
+
+/// [`resolve_quietly`] of a question whose model is read: of many about one model.
+pub(crate) fn resolve_read(
+    request: &Request,
+    model: &ReadModel,
+) -> Result<Resolution, Box<Refusal>> {
+    run(request, model, &mut Vec::new(), &mut Trace::silent())
 }
 
 fn run(
     request: &Request,
+    model: &ReadModel,
     notes: &mut Vec<Note>,
     trace: &mut Trace,
 ) -> Result<Resolution, Box<Refusal>> {
     refuse_unmodelled(request)?;
     config::model_fields(&request.args)?;
-    let model = Model::from_config(&request.hf_config).map_err(|error| match &*error {
+    let model = model.as_ref().map_err(|error| match &**error {
         ModelError::UnknownToTransformers(_) => {
             Refusal::raised(Stage::Config, "ValidationError", error.to_string())
         }
@@ -82,7 +100,7 @@ fn run(
     })?;
     config::own_code(&request.args, &model.common)?;
     let arch = arch(request)?;
-    let config = config::build(request, &model, trace)?;
+    let config = config::build(request, model, trace)?;
     stages::drafter_on_stages(request, &config)?;
     match &model.kind {
         Kind::DeepseekV4(facts) => {
@@ -390,8 +408,9 @@ fn refuse_unmodelled(request: &Request) -> Result<(), Box<Refusal>> {
             format!("EngineArgs.__init__() got an unexpected keyword argument '{flag}'"),
         ));
     }
-    let has_short = known.contains("spec_method");
-    if let (Some((flag, _)), false) = (request.args.spec_flags.first(), has_short) {
+    if let Some((flag, _)) = request.args.spec_flags.first()
+        && !known.contains("spec_method")
+    {
         return Err(Refusal::raised(
             Stage::Config,
             "TypeError",

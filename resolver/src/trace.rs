@@ -118,28 +118,29 @@ impl Trace {
 
 /// The text with `,` in every number of four digits or more, but for those in a name.
 fn separated(text: &str) -> String {
+    let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len() + 16);
-    let mut rest = text;
-    while let Some(start) = rest.find(|c: char| c.is_ascii_digit()) {
-        let digits = rest[start..]
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(rest.len() - start);
-        let (before, number) = rest[..start + digits].split_at(start);
-        out.push_str(before);
-        match number.parse() {
-            Ok(value) if digits > 3 && !before.ends_with(is_of_a_name) => {
-                out.push_str(&thousands(value));
-            }
-            _ => out.push_str(number),
+    // what is written of the text, and where it is being looked at
+    let (mut written, mut at) = (0, 0);
+    while at < bytes.len() {
+        let digits = bytes[at..].iter().take_while(|byte| byte.is_ascii_digit());
+        let end = at + digits.count();
+        if end - at > 3
+            && !bytes[..at].last().copied().is_some_and(is_of_a_name)
+            && let Ok(number) = text[at..end].parse()
+        {
+            out.push_str(&text[written..at]);
+            out.push_str(&thousands(number));
+            written = end;
         }
-        rest = &rest[start + digits..];
+        at = end.max(at + 1);
     }
-    out.push_str(rest);
+    out.push_str(&text[written..]);
     out
 }
 
-fn is_of_a_name(before: char) -> bool {
-    before.is_ascii_alphanumeric() || matches!(before, '.' | '_')
+const fn is_of_a_name(before: u8) -> bool {
+    before.is_ascii_alphanumeric() || matches!(before, b'.' | b'_')
 }
 
 #[cfg(test)]

@@ -192,7 +192,7 @@ fn request(case: &Value, stand_in: Option<&CatalogGpu>) -> Result<Request, CaseE
     let draft_config = draft_config(case, &args)?;
     Ok(Request {
         release,
-        hf_config,
+        hf_config: hf_config.into(),
         draft_config,
         gpu,
         args,

@@ -11,7 +11,7 @@ pub use case::{CaseError, KEYS, MOST_CONFIG_BYTES, parse_case, parse_config, par
 pub use gpu::gpu_of;
 pub use many::{Compared, Matrix, MatrixCell, StartingCell, StoppingCell, matrix};
 pub use plan::plan_value;
-pub use result::{False, True, result_json, result_value, value_json};
+pub use result::{False, True, result_json, result_value, value_json, write_result};
 
 use kv_resolver::{Outcome, Refusal, Resolution, StartupError, Value, resolve};
 

@@ -79,16 +79,30 @@ impl<'a> Refused<'a> {
 
 /// One line of JSON, with the design's names.
 pub fn result_json(id: &Value, result: &Result<Resolution, StartupError>) -> String {
-    let json = match result {
-        Ok(resolution) => serde_json::to_string(&Resolved {
-            id,
-            ok: True,
-            resolution,
-        }),
-        Err(error) => serde_json::to_string(&Refused::new(id, error)),
+    let mut json = Vec::new();
+    write_result(&mut json, id, result);
+    String::from_utf8(json).unwrap_or_default()
+}
+
+/// Appends the line to others.
+pub fn write_result(lines: &mut Vec<u8>, id: &Value, result: &Result<Resolution, StartupError>) {
+    let before = lines.len();
+    let written = match result {
+        Ok(resolution) => serde_json::to_writer(
+            &mut *lines,
+            &Resolved {
+                id,
+                ok: True,
+                resolution,
+            },
+        ),
+        Err(error) => serde_json::to_writer(&mut *lines, &Refused::new(id, error)),
     };
     // only an id of more than 64 bits cannot be written
-    json.unwrap_or_else(|_| result_json(&Value::Null, result))
+    if written.is_err() {
+        lines.truncate(before);
+        write_result(lines, &Value::Null, result);
+    }
 }
 
 /// A value as it is written in a case.

@@ -10,6 +10,7 @@ mod options;
 mod plan;
 mod render;
 mod show;
+mod stream;
 
 use std::process::ExitCode;
 

@@ -55,7 +55,7 @@ pub fn request(
     let args = arguments(matches)?;
     let request = Request {
         release,
-        hf_config: config(model)?,
+        hf_config: config(model)?.into(),
         draft_config: draft_config(&args)?,
         gpu,
         args,

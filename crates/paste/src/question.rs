@@ -81,7 +81,7 @@ impl Question {
     ) -> Request {
         Request {
             release: self.release.unwrap_or(release),
-            hf_config,
+            hf_config: hf_config.into(),
             draft_config,
             gpu: self.gpu.map_or(gpu, CatalogGpu::gpu),
             args: self.args.clone(),

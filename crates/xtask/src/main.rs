@@ -3,7 +3,9 @@
 //! It has few dependencies on purpose: it is the first thing compiled on a new machine.
 
 mod browser;
+mod cases;
 mod halves;
+mod instructions;
 mod js;
 mod native;
 mod page;
@@ -33,6 +35,8 @@ cargo xtask COMMAND
   tables                     write what is generated: from vLLM's own tables (resolver/tables/), and public/models.json
   record                     compare every vector, and write what they cover: public/record.json,
                              public/accuracy.html and, with it, the page's first answer, public/first.html
+  cases COUNT                print so many cases for `kvx resolve`, by which it is measured (docs/speed.md)
+  instructions               count what answers cost, and write it: crates/cases/benches/instructions.txt
   release VERSION [--against RELEASE] [VECTORS...]
                              what a new release's dump and answers have that the newest profile does not say
                              (docs/new-release.md)
@@ -68,6 +72,12 @@ fn run(arguments: &[&str]) -> Fallible {
         }
         ("setup", []) => setup::for_tests(&Workspace::discover()?),
         ("tables", []) => tables::write(&Workspace::discover()?),
+        ("cases", [count]) => cases::print(&Workspace::discover()?, count.parse()?),
+        ("instructions", []) => {
+            let workspace = Workspace::discover()?;
+            setup::for_counting(&workspace)?;
+            instructions::write(&workspace)
+        }
         ("record", []) => vectors::record(&Workspace::discover()?),
         ("release", options) => {
             let options = release::Options::parse(options)?;

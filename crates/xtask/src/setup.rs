@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use crate::browser::Browser;
+use crate::instructions::HAS_COUNTS;
 use crate::native;
 use crate::workspace::{Fallible, Workspace, output, run};
 
@@ -27,8 +28,11 @@ const PAGE: &[Requirement] = &[
 const TESTS: &[Requirement] = &[
     ("rustfmt, clippy", components),
     ("NVRTC", native::nvrtc),
+    VALGRIND,
     ("Chromium", chromium),
 ];
+
+const VALGRIND: Requirement = ("valgrind", valgrind);
 
 /// Sets up for building and serving the page.
 pub fn for_page(workspace: &Workspace) -> Fallible {
@@ -42,6 +46,11 @@ pub fn for_tests(workspace: &Workspace) -> Fallible {
     TESTS
         .iter()
         .try_for_each(|requirement| meet(workspace, requirement))
+}
+
+/// Sets up for counting instructions.
+pub fn for_counting(workspace: &Workspace) -> Fallible {
+    meet(workspace, &VALGRIND)
 }
 
 fn meet(workspace: &Workspace, (name, check): &Requirement) -> Fallible {
@@ -196,34 +205,42 @@ fn node_major(version: &str) -> Option<u32> {
 fn chromium(workspace: &Workspace) -> Fallible<String> {
     const MISSING: &str = "Chromium and ChromeDriver of the same version are missing: install them (Debian: `apt-get install chromium chromium-driver`), or set CHROME and CHROMEDRIVER";
     if Browser::find(workspace).is_none() {
-        // Only where that is the system's own way and asks nobody: Debian, as root.
-        let is_root = output(workspace.command("id").arg("-u")).as_deref() == Some("0");
-        if !is_root || output(workspace.command("apt-get").arg("--version")).is_none() {
-            return Err(MISSING.into());
-        }
-        let apt = |arguments: &[&str]| {
-            let mut command = workspace.command("apt-get");
-            command
-                .env("DEBIAN_FRONTEND", "noninteractive")
-                .args(arguments);
-            command
-        };
-        install(&mut apt(&["update", "-qq"]), MISSING)?;
-        install(
-            &mut apt(&[
-                "install",
-                "-qq",
-                "-y",
-                "--no-install-recommends",
-                "chromium",
-                "chromium-driver",
-                // Without any font every glyph is an empty box, and so is a screenshot.
-                "fonts-dejavu-core",
-            ]),
-            MISSING,
-        )?;
+        // Without any font every glyph is an empty box, and so is a screenshot.
+        let packages = ["chromium", "chromium-driver", "fonts-dejavu-core"];
+        debian_packages(workspace, &packages, MISSING)?;
     }
     Browser::find(workspace).ok_or(MISSING)?.check_versions()
+}
+
+fn valgrind(workspace: &Workspace) -> Fallible<String> {
+    const MISSING: &str =
+        "valgrind is missing: install it (Debian: `apt-get install valgrind`) and run this again";
+    if !HAS_COUNTS {
+        return Ok("not needed: it counts on x86-64 Linux alone".into());
+    }
+    let version = || output(workspace.command("valgrind").arg("--version"));
+    if version().is_none() {
+        debian_packages(workspace, &["valgrind"], MISSING)?;
+    }
+    version().ok_or(MISSING.into())
+}
+
+/// Installs the system's own packages where that asks nobody: on Debian, as root.
+fn debian_packages(workspace: &Workspace, packages: &[&str], missing: &str) -> Fallible {
+    let is_root = output(workspace.command("id").arg("-u")).as_deref() == Some("0");
+    if !is_root || output(workspace.command("apt-get").arg("--version")).is_none() {
+        return Err(missing.into());
+    }
+    let apt = |arguments: &[&str]| {
+        let mut command = workspace.command("apt-get");
+        command
+            .env("DEBIAN_FRONTEND", "noninteractive")
+            .args(arguments);
+        command
+    };
+    install(&mut apt(&["update", "-qq"]), missing)?;
+    let mut installer = apt(&["install", "-qq", "-y", "--no-install-recommends"]);
+    install(installer.args(packages), missing)
 }
 
 /// Runs an installer; when it cannot do it, says in one line what a person has to.

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use crate::workspace::{Fallible, Workspace, output, run};
-use crate::{js, native, page, setup, tables, vectors};
+use crate::{instructions, js, native, page, setup, tables, vectors};
 
 /// One step: its name on the command line, what it shows, and how.
 pub struct Step {
@@ -62,6 +62,11 @@ const STEPS: &[Step] = &[
         name: "vectors",
         shows: "kvx answers every vector as vLLM did",
         run: |workspace| vectors::check(workspace).map(|summary| println!("{summary}")),
+    },
+    Step {
+        name: "instructions",
+        shows: "answers take no more instructions than before, as callgrind counts them",
+        run: instructions::check,
     },
     Step {
         name: "native",

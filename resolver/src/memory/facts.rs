@@ -11,6 +11,7 @@ use crate::model::{Kind, Model};
 use crate::release::Profile;
 use crate::request::Request;
 use crate::resolution::Resolution;
+use crate::resolve::ReadModel;
 use crate::speculation::Method;
 use crate::trace::Trace;
 use crate::units::thousands;
@@ -112,15 +113,19 @@ pub(super) struct Tower {
 }
 
 impl<'a> Facts<'a> {
-    pub fn new(request: &'a Request, base: &'a Resolution) -> Result<Self, String> {
+    pub fn new(
+        request: &'a Request,
+        model: &ReadModel,
+        base: &'a Resolution,
+    ) -> Result<Self, String> {
         if let Some(why) = &base.weights.parameters_uncounted {
             return Err(format!("weights are not counted: {why}"));
         }
         if let Some(why) = &base.weights.draft_parameters_uncounted {
             return Err(format!("the drafter's weights are not counted: {why}"));
         }
-        let model = Model::from_config(&request.hf_config).map_err(|error| error.to_string())?;
-        let settled = config::build(request, &model, &mut Trace::silent());
+        let model = model.as_ref().map_err(ToString::to_string)?;
+        let settled = config::build(request, model, &mut Trace::silent());
         let config = settled.map_err(|refusal| refusal.to_string())?;
         let arch = request.gpu.capability.arch();
         let arch = arch.ok_or_else(|| "the GPU is not modelled".to_owned())?;
@@ -138,8 +143,8 @@ impl<'a> Facts<'a> {
         }
         let replicas = or_one(request.args.data_parallel_size).max(1);
         let tokens = base.max_num_batched_tokens;
-        let experts = experts(&model, &config, arch, profile, request);
-        let attention = attention(&model, ranks);
+        let experts = experts(model, &config, arch, profile, request);
+        let attention = attention(model, ranks);
         let heads = (model.common.num_attention_heads / ranks).max(1);
         let speculation = config.speculation.as_ref();
         let method = speculation.map(|speculation| speculation.method);
@@ -160,7 +165,7 @@ impl<'a> Facts<'a> {
             width: width(sizes, experts.is_some()).min(MOST_WIDTH) / ranks,
             experts,
             attention,
-            second_runner: is_second_runner(&model, profile) || method == Some(Method::Dspark),
+            second_runner: is_second_runner(model, profile) || method == Some(Method::Dspark),
             drafted: speculation.map_or(0, |speculation| speculation.num_speculative_tokens),
             drafts_blocks: method == Some(Method::Dspark),
             eager: request.args.enforce_eager == Some(true),

@@ -28,7 +28,7 @@ use crate::gpu::{GB10, Gpu};
 use crate::log::{self, LogLine};
 use crate::request::Request;
 use crate::resolution::Resolution;
-use crate::resolve::resolve;
+use crate::resolve::{ReadModel, read, resolve};
 use crate::trace::TraceStep;
 use facts::Facts;
 
@@ -212,7 +212,16 @@ impl Planned {
 /// # Errors
 /// Why it is not estimated, in our words.
 pub fn budget(request: &Request, base: &Resolution) -> Result<Budget, String> {
-    let facts = Facts::new(request, base)?;
+    budget_read(request, &read(request), base)
+}
+
+/// The same of a question whose model is read.
+pub(crate) fn budget_read(
+    request: &Request,
+    model: &ReadModel,
+    base: &Resolution,
+) -> Result<Budget, String> {
+    let facts = Facts::new(request, model, base)?;
     let parts = vec![
         facts.weights(),
         repacked::part(&facts),
@@ -363,7 +372,7 @@ pub fn stopped(
     };
     let steps = trace.iter().filter(|step| step.stage <= last);
     StartupError {
-        advice: advise(request, refusal),
+        advice: advise(request, &read(request), refusal),
         refusal: refusal.clone(),
         notes: Vec::new(),
         log: log::before(refusal, lines.to_vec()),

@@ -122,7 +122,7 @@ impl Sizes {
         let mut sizes = [None; WIRE.len()];
         if let Value::Object(entries) = config {
             for (name, value) in entries {
-                let Some(place) = WIRE.iter().position(|wire| wire == name) else {
+                let Ok(place) = WIRE.binary_search(&name.as_str()) else {
                     continue;
                 };
                 sizes[place] = match value {
@@ -356,5 +356,6 @@ mod tests {
         assert_eq!(sizes.get(Size::TieWordEmbeddings), Some(1));
         assert_eq!(sizes.get(Size::VocabSize), None);
         assert_eq!(Size::VocabSize.wire(), "vocab_size");
+        assert!(WIRE.is_sorted());
     }
 }

@@ -25,17 +25,10 @@ pub(crate) struct Group {
 impl Group {
     /// Layers whose pages may differ.
     pub(super) fn uniform_type(layers: Vec<Layer>) -> Self {
-        let mut by_spec: Vec<(usize, Vec<Layer>)> = Vec::new();
-        for layer in &layers {
-            match by_spec.iter_mut().find(|(spec, _)| *spec == layer.spec) {
-                Some((_, members)) => members.push(*layer),
-                None => by_spec.push((layer.spec, vec![*layer])),
-            }
-        }
         Self {
             merged: None,
+            by_spec: sorted(&layers, |spec| spec),
             layers,
-            by_spec,
         }
     }
 
@@ -85,6 +78,25 @@ impl Group {
             add(sum, mul(page(&layers.specs[*spec])?, members.len() as u64)?)
         })
     }
+}
+
+/// The layers by a number of their specs, in order of first appearance.
+pub(super) fn sorted<N: PartialEq>(
+    layers: &[Layer],
+    of_spec: impl Fn(usize) -> N,
+) -> Vec<(N, Vec<Layer>)> {
+    let mut lots: Vec<(N, Vec<Layer>)> = Vec::new();
+    for layer in layers {
+        let number = of_spec(layer.spec);
+        let known = lots.iter().position(|(other, _)| *other == number);
+        let lot = known.unwrap_or_else(|| {
+            // room for most models' layers: to grow takes longer than all else here
+            lots.push((number, Vec::with_capacity(layers.len().min(128))));
+            lots.len() - 1
+        });
+        lots[lot].1.push(*layer);
+    }
+    lots
 }
 
 /// Bytes of the widest group's pages, side by side.

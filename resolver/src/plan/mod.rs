@@ -14,6 +14,8 @@ mod stages;
 pub(crate) use lines::group_sizes;
 pub(crate) use stages::{LayerRange, Misplaced};
 
+use std::borrow::Cow;
+
 use demand::Demand;
 use groups::Group;
 pub(crate) use pool::Sizing;
@@ -211,7 +213,7 @@ fn stage_rows(
 /// Each stage's part of the groups, and its block.
 fn parts<'a>(
     layers: &Layers,
-    groups: &[Group],
+    groups: &'a [Group],
     ranges: &'a [LayerRange],
     layout: Option<KvCacheLayout>,
     profile: &Profile,
@@ -222,9 +224,9 @@ fn parts<'a>(
         .enumerate()
         .map(|(stage, range)| {
             let (groups, number) = if ranges.len() == 1 {
-                (groups.to_vec(), None)
+                (Cow::Borrowed(groups), None)
             } else {
-                (stages::project(groups, stage), Some(stage + 1))
+                (Cow::Owned(stages::project(groups, stage)), Some(stage + 1))
             };
             let block = Block::new(layers, &groups, layout, number, profile, trace)?;
             Ok(Part {

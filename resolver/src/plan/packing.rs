@@ -1,10 +1,10 @@
 //! Packing, since 0.29: layers of different page sizes, side by side in one block.
 //! Mirrors `_get_packed_kv_cache_groups`.
 
-use super::groups::Group;
+use super::groups::{Group, sorted};
 use crate::error::Refusal;
 use crate::release::Profile;
-use crate::spec::{Layer, Layers, SpecKind};
+use crate::spec::{Layer, LayerSpec, Layers, SpecKind};
 use crate::units::{add, ceil_div, mul};
 
 /// Layers that need the same slots, whatever their bytes.
@@ -16,15 +16,12 @@ pub(super) struct Bucket {
 
 impl Bucket {
     pub fn new(layers: Vec<Layer>, all: &Layers) -> Result<Self, Box<Refusal>> {
-        let mut by_page: Vec<(u64, Vec<Layer>)> = Vec::new();
-        for layer in &layers {
-            let page = all.spec(*layer).page_size_bytes()?;
-            match by_page.iter_mut().find(|(bytes, _)| *bytes == page) {
-                Some((_, members)) => members.push(*layer),
-                None => by_page.push((page, vec![*layer])),
-            }
-        }
-        Ok(Self { layers, by_page })
+        let pages = all.specs.iter().map(LayerSpec::page_size_bytes);
+        let pages: Vec<u64> = pages.collect::<Result<_, _>>()?;
+        Ok(Self {
+            by_page: sorted(&layers, |spec| pages[spec]),
+            layers,
+        })
     }
 
     /// As many layers of each page size: a pattern that repeats.
@@ -125,20 +122,16 @@ pub(super) fn pack(layers: &Layers, profile: &Profile) -> Result<Vec<Group>, Box
 
 /// Each layer joins the first bucket of its type.
 fn buckets(layers: &Layers) -> Result<Vec<Bucket>, Box<Refusal>> {
-    let mut buckets: Vec<Vec<Layer>> = Vec::new();
-    for layer in &layers.list {
-        let spec = layers.spec(*layer);
-        let home = buckets
-            .iter_mut()
-            .find(|bucket| layers.spec(bucket[0]).same_type(spec));
-        match home {
-            Some(bucket) => bucket.push(*layer),
-            None => buckets.push(vec![*layer]),
-        }
+    // the spec that begins each spec's bucket
+    let mut begins: Vec<usize> = Vec::with_capacity(layers.specs.len());
+    for (spec, shape) in layers.specs.iter().enumerate() {
+        let home = (0..spec)
+            .find(|other| begins[*other] == *other && layers.specs[*other].same_type(shape));
+        begins.push(home.unwrap_or(spec));
     }
-    buckets
+    sorted(&layers.list, |spec| begins[spec])
         .into_iter()
-        .map(|bucket| Bucket::new(bucket, layers))
+        .map(|(_, bucket)| Bucket::new(bucket, layers))
         .collect()
 }
 

@@ -6,7 +6,7 @@ use crate::error::{Refusal, Stage};
 use crate::layout::KvCacheLayout;
 use crate::release::{EmptyBlock, Profile};
 use crate::resolution::TensorRun;
-use crate::spec::{LayerSpec, Layers};
+use crate::spec::{Layer, LayerSpec, Layers};
 use crate::units::{add, lcm, mul, round_up};
 
 /// Bytes of a block; 0 where a stage has no layer with a cache and only later
@@ -141,17 +141,14 @@ pub(super) fn tensors(
                 .first()
                 .map_or(("", ""), |layer| (layer.prefix, layer.suffix));
             // a drafter's layers come after the target's
-            let alike = of_spec
-                .iter()
-                .take_while(|layer| (layer.prefix, layer.suffix) == (prefix, suffix));
-            let alike: Vec<u32> = alike.map(|layer| layer.index).collect();
-            let others = of_spec.iter().skip(alike.len());
+            let is_alike = |layer: &&Layer| (layer.prefix, layer.suffix) == (prefix, suffix);
+            let (alike, others) = of_spec.split_at(of_spec.iter().take_while(is_alike).count());
             rows.push(TensorRun {
                 group,
                 layer: *spec,
                 layers: of_spec.len(),
-                other_names: others.map(|layer| layers.name(*layer)).collect(),
-                layer_indices: alike,
+                other_names: others.iter().map(|layer| layers.name(*layer)).collect(),
+                layer_indices: alike.iter().map(|layer| layer.index).collect(),
                 name_prefix: prefix,
                 name_suffix: suffix,
                 offset,

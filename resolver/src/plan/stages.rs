@@ -1,5 +1,7 @@
 //! What of the model's groups each stage of a pipeline has.
 
+use std::borrow::Cow;
+
 use super::groups::Group;
 use super::pool::{Blocks, StageSizing};
 use super::{Block, side_by_side};
@@ -77,7 +79,7 @@ pub(crate) enum Misplaced {
 pub(super) struct Part<'a> {
     pub range: &'a LayerRange,
     pub stage: usize,
-    pub groups: Vec<Group>,
+    pub groups: Cow<'a, [Group]>,
     pub block: Block,
 }
 

@@ -13,26 +13,24 @@ use crate::spec::{Layer, Layers};
 /// them each spec is.
 pub(super) fn layer_rows(layers: &Layers, marks_drafts: bool) -> Result<Rows, Box<Refusal>> {
     let kind = |layer: &Layer| (layer.spec, layer.is_draft && marks_drafts);
-    let mut firsts: Vec<Layer> = Vec::new();
+    let mut firsts: Vec<(&Layer, usize)> = Vec::new();
     for layer in &layers.list {
-        if !firsts.iter().any(|first| kind(first) == kind(layer)) {
-            firsts.push(*layer);
+        match firsts
+            .iter_mut()
+            .find(|(first, _)| kind(first) == kind(layer))
+        {
+            Some((_, count)) => *count += 1,
+            None => firsts.push((layer, 1)),
         }
     }
     let rows = firsts
         .iter()
-        .map(|first| {
-            let alike = layers
-                .list
-                .iter()
-                .filter(|layer| kind(layer) == kind(first));
-            layer_row(layers, *first, alike.count(), kind(first).1)
-        })
+        .map(|(first, count)| layer_row(layers, **first, *count, kind(first).1))
         .collect::<Result<_, Box<Refusal>>>()?;
-    let row_of = |spec| firsts.iter().position(|first| first.spec == spec);
+    let row_of = |spec| firsts.iter().position(|(first, _)| first.spec == spec);
     Ok(Rows {
         list: rows,
-        specs: firsts.iter().map(|first| first.spec).collect(),
+        specs: firsts.iter().map(|(first, _)| first.spec).collect(),
         of_spec: (0..layers.specs.len())
             .map(|spec| row_of(spec).unwrap_or_default())
             .collect(),

@@ -159,23 +159,19 @@ pub(crate) fn layers(
     let first = u32::try_from(first).map_err(|_| Refusal::TooLarge)?;
     let shapes = Shapes::new(model, resolved, block_size, profile)?;
     let mut layers = Layers::new("model.layers");
+    layers.list.reserve(5 * model.layers.len());
+    // what a layer of each compression keeps: looked up once, for there are many
+    let mut kept: [Option<Vec<(&'static str, usize)>>; 3] = [const { None }; 3];
     for (index, compression) in (first..).zip(&model.layers) {
-        if *compression == Compression::C4 {
-            layers.push(index, "attn.indexer.k_cache", shapes.indexer);
-            layers.push(
-                index,
-                "attn.indexer.compressor.state_cache",
-                shapes.indexer_state,
-            );
+        let of_layer = kept[*compression as usize].get_or_insert_with(|| {
+            let of_layer = shapes.of_layer(*compression).into_iter();
+            of_layer
+                .map(|(suffix, spec)| (suffix, layers.place(spec)))
+                .collect()
+        });
+        for (suffix, spec) in of_layer {
+            layers.push_placed(index, suffix, *spec);
         }
-        layers.push(index, "attn.swa_cache", shapes.window);
-        let (rows, state) = match compression {
-            Compression::None => continue,
-            Compression::C4 => (shapes.c4, shapes.c4_state),
-            Compression::C128 => (shapes.c128, shapes.c128_state),
-        };
-        layers.push(index, "attn", rows);
-        layers.push(index, "attn.compressor.state_cache", state);
     }
     for spec in &layers.specs {
         let (file, class) = match spec.role {
@@ -239,6 +235,24 @@ struct Shapes {
 }
 
 impl Shapes {
+    /// What a layer keeps, by the names of its parts, in the order in which the model makes them.
+    fn of_layer(&self, compression: Compression) -> Vec<(&'static str, LayerSpec)> {
+        let (rows, state) = match compression {
+            Compression::None => return vec![("attn.swa_cache", self.window)],
+            Compression::C4 => (self.c4, self.c4_state),
+            Compression::C128 => (self.c128, self.c128_state),
+        };
+        let mut kept = Vec::new();
+        if compression == Compression::C4 {
+            kept.push(("attn.indexer.k_cache", self.indexer));
+            kept.push(("attn.indexer.compressor.state_cache", self.indexer_state));
+        }
+        kept.push(("attn.swa_cache", self.window));
+        kept.push(("attn", rows));
+        kept.push(("attn.compressor.state_cache", state));
+        kept
+    }
+
     fn new(
         model: &DeepseekV4,
         resolved: ResolvedDtype,

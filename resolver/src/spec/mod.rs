@@ -364,11 +364,21 @@ impl Layers {
 
     /// Appends a layer.
     pub(crate) fn push(&mut self, index: u32, suffix: &'static str, spec: LayerSpec) {
+        let spec = self.place(spec);
+        self.push_placed(index, suffix, spec);
+    }
+
+    /// Where a spec is among the distinct ones, the last of them if it is new.
+    pub(crate) fn place(&mut self, spec: LayerSpec) -> usize {
         let known = self.specs.iter().position(|other| *other == spec);
-        let spec = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             self.specs.push(spec);
             self.specs.len() - 1
-        });
+        })
+    }
+
+    /// Appends a layer whose spec has its place.
+    pub(crate) fn push_placed(&mut self, index: u32, suffix: &'static str, spec: usize) {
         self.list.push(Layer {
             prefix: self.prefix,
             is_draft: false,

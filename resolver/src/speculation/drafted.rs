@@ -58,7 +58,7 @@ impl Asked<'_> {
 
     pub(super) fn mtp(&self) -> Result<Drafted, Box<Refusal>> {
         let config = self.own_config()?;
-        if self.model.is_some() && *config != self.request.hf_config {
+        if self.model.is_some() && *config != *self.request.hf_config {
             return Err(Refusal::not_modelled(
                 "MTP layers of a checkpoint other than the target's are not modelled",
             ));
