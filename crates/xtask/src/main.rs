@@ -11,7 +11,9 @@ mod record;
 mod release;
 mod setup;
 mod steps;
+mod supply;
 mod tables;
+mod toolchain;
 mod vectors;
 mod wasm;
 mod workspace;
@@ -36,6 +38,7 @@ cargo xtask COMMAND
   release VERSION [--against RELEASE] [VECTORS...]
                              what a new release's dump and answers have that the newest profile does not say
                              (docs/new-release.md)
+  advisories [REPOSITORY]    take the copy of RustSec's advisories anew: supply/advisories (docs/supply.md)
   steps                      list the steps of `test`
   help                       print this
 ";
@@ -73,6 +76,8 @@ fn run(arguments: &[&str]) -> Fallible {
             let options = release::Options::parse(options)?;
             release::report(&Workspace::discover()?, &options)
         }
+        ("advisories", []) => supply::refresh(&Workspace::discover()?, supply::DATABASE),
+        ("advisories", [from]) => supply::refresh(&Workspace::discover()?, from),
         ("build", []) => {
             let workspace = Workspace::discover()?;
             setup::for_page(&workspace)?;

@@ -12,6 +12,8 @@ use crate::workspace::{Fallible, Workspace, output, run};
 /// 0.22 does not build with `--locked`, and an unlocked build is not the same tool tomorrow.
 const TRUNK_VERSION: &str = "0.21.14";
 
+const CARGO_DENY_VERSION: &str = "0.20.2";
+
 type Requirement = (&'static str, fn(&Workspace) -> Fallible<String>);
 
 /// What building and serving the page needs.
@@ -26,6 +28,7 @@ const PAGE: &[Requirement] = &[
 /// What the tests need besides.
 const TESTS: &[Requirement] = &[
     ("rustfmt, clippy", components),
+    ("cargo-deny", cargo_deny),
     ("NVRTC", native::nvrtc),
     ("Chromium", chromium),
 ];
@@ -111,30 +114,26 @@ fn components(workspace: &Workspace) -> Fallible<String> {
 }
 
 fn trunk(workspace: &Workspace) -> Fallible<String> {
-    cargo_tool(workspace, "trunk", "trunk", TRUNK_VERSION, true)
+    cargo_tool(workspace, "trunk", "trunk", TRUNK_VERSION)
+}
+
+fn cargo_deny(workspace: &Workspace) -> Fallible<String> {
+    cargo_tool(workspace, "cargo-deny", "cargo-deny", CARGO_DENY_VERSION)
 }
 
 fn wasm_bindgen(workspace: &Workspace) -> Fallible<String> {
     let lock = fs::read_to_string(workspace.root.join("Cargo.lock"))?;
     let version =
         locked_version(&lock, "wasm-bindgen").ok_or("wasm-bindgen is not in Cargo.lock")?;
-    // Its package brings no lock file that `--locked` could use.
-    cargo_tool(
-        workspace,
-        "wasm-bindgen-cli",
-        "wasm-bindgen",
-        version,
-        false,
-    )
+    cargo_tool(workspace, "wasm-bindgen-cli", "wasm-bindgen", version)
 }
 
-/// A program of this exact version in our tools folder, built from its source if need be.
+/// A program of this exact version in our tools folder, built from its source, by its own lock file, if need be.
 fn cargo_tool(
     workspace: &Workspace,
     package: &str,
     program: &str,
     version: &str,
-    locked: bool,
 ) -> Fallible<String> {
     let path = workspace.tools.join("bin").join(program);
     let installed = output(workspace.command(&path).arg("--version"));
@@ -144,9 +143,6 @@ fn cargo_tool(
         command.arg("--root").arg(&workspace.tools);
         // No TLS and no update check: these tools must not download anything, and it halves their dependencies.
         command.arg("--no-default-features");
-        if locked {
-            command.arg("--locked");
-        }
         // Their own release profiles (fat LTO, one unit) cost minutes that a run or two does not win back.
         command
             .env("CARGO_PROFILE_RELEASE_LTO", "off")
