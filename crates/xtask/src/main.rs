@@ -3,6 +3,7 @@
 //! It has few dependencies on purpose: it is the first thing compiled on a new machine.
 
 mod browser;
+mod dist;
 mod halves;
 mod js;
 mod native;
@@ -31,6 +32,7 @@ cargo xtask COMMAND
                              (port 8080 or the next free one; optimized unless --dev)
   build                      build the page into dist/
   js                         build the npm package into target/js/kv-explorer, and print what it weighs
+  dist                       build what is published into target/published: page, npm package, kvx, checksums
   test [STEP...]             run every test that CI runs, or only the steps named
   tables                     write what is generated: from vLLM's own tables (resolver/tables/), and public/models.json
   record                     compare every vector, and write what they cover: public/record.json,
@@ -82,6 +84,13 @@ fn run(arguments: &[&str]) -> Fallible {
             let workspace = Workspace::discover()?;
             setup::for_page(&workspace)?;
             page::build(&workspace)
+        }
+        ("dist", []) => {
+            let workspace = Workspace::discover()?;
+            setup::for_page(&workspace)?;
+            page::build(&workspace)?;
+            js::build(&workspace)?;
+            dist::pack(&workspace)
         }
         ("js", []) => {
             let workspace = Workspace::discover()?;

@@ -114,35 +114,48 @@ fn components(workspace: &Workspace) -> Fallible<String> {
 }
 
 fn trunk(workspace: &Workspace) -> Fallible<String> {
-    cargo_tool(workspace, "trunk", "trunk", TRUNK_VERSION)
+    cargo_tool(workspace, "trunk", "trunk", TRUNK_VERSION, true)
 }
 
 fn cargo_deny(workspace: &Workspace) -> Fallible<String> {
-    cargo_tool(workspace, "cargo-deny", "cargo-deny", CARGO_DENY_VERSION)
+    let version = CARGO_DENY_VERSION;
+    cargo_tool(workspace, "cargo-deny", "cargo-deny", version, true)
 }
 
 fn wasm_bindgen(workspace: &Workspace) -> Fallible<String> {
     let lock = fs::read_to_string(workspace.root.join("Cargo.lock"))?;
     let version =
         locked_version(&lock, "wasm-bindgen").ok_or("wasm-bindgen is not in Cargo.lock")?;
-    cargo_tool(workspace, "wasm-bindgen-cli", "wasm-bindgen", version)
+    // Its lock file is ahead of what mirrors of the registry have, for the sake of the TLS that we leave out.
+    cargo_tool(
+        workspace,
+        "wasm-bindgen-cli",
+        "wasm-bindgen",
+        version,
+        false,
+    )
 }
 
-/// A program of this exact version in our tools folder, built from its source, by its own lock file, if need be.
+/// A program of this exact version in our tools folder, built from its source if need be, by its own lock file or not.
 fn cargo_tool(
     workspace: &Workspace,
     package: &str,
     program: &str,
     version: &str,
+    locked: bool,
 ) -> Fallible<String> {
     let path = workspace.tools.join("bin").join(program);
     let installed = output(workspace.command(&path).arg("--version"));
     let is_wanted = |text: &String| text.split_whitespace().nth(1) == Some(version);
     if !installed.as_ref().is_some_and(is_wanted) {
-        let mut command = workspace.cargo(["install", package, "--version", version, "--force"]);
+        let mut command = workspace.command("cargo");
+        command.args(["install", package, "--version", version, "--force"]);
         command.arg("--root").arg(&workspace.tools);
         // No TLS and no update check: these tools must not download anything, and it halves their dependencies.
         command.arg("--no-default-features");
+        if locked {
+            command.arg("--locked");
+        }
         // Their own release profiles (fat LTO, one unit) cost minutes that a run or two does not win back.
         command
             .env("CARGO_PROFILE_RELEASE_LTO", "off")

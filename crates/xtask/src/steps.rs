@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
 use crate::workspace::{Fallible, Workspace, run};
-use crate::{js, native, page, setup, supply, tables, toolchain, vectors};
+use crate::{dist, js, native, page, setup, supply, tables, toolchain, vectors};
 
 /// One step: its name on the command line, what it shows, and how.
 pub struct Step {
@@ -100,6 +100,11 @@ const STEPS: &[Step] = &[
         name: "js",
         shows: "the npm package does what its README says, in Node and in Chromium, with kvx's own answers",
         run: |workspace| js::build(workspace).and_then(|()| js::test(workspace)),
+    },
+    Step {
+        name: "dist",
+        shows: "what is published, packed twice, is the same, and whole when it is unpacked",
+        run: dist::check,
     },
     Step {
         name: "browser",
