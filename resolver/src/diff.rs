@@ -150,6 +150,24 @@ pub fn dtypes(from: Release, to: Release) -> Vec<CacheDtype> {
 }
 
 /// Compares every GPU × dtype of `base`, whose own release is not looked at.
+///
+/// ```
+/// use kv_resolver::catalog::{find_gpu, find_model};
+/// use kv_resolver::diff::{Weight, diff};
+/// use kv_resolver::{CacheDtype, Outcome, Release, Request};
+///
+/// let model = find_model("deepseek-ai/DeepSeek-V4-Flash").expect("it is in the catalog");
+/// let gpu = find_gpu("h200").expect("it is in the catalog").gpu();
+/// let base = Request::new(serde_json::from_str(model.config_json)?, gpu.clone());
+/// let told = diff(&base, Release::V0_29_0, Release::V0_30_0, &[gpu], &[CacheDtype::Auto]);
+///
+/// // `auto` died with an assertion, and works since
+/// let change = &told.changes[0];
+/// assert_eq!(change.weight, Weight::Outcome);
+/// assert_eq!((change.from, change.to), (Outcome::Refused, Outcome::Becomes));
+/// assert_eq!(change.cells, [(0, CacheDtype::Auto)]);
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 #[must_use]
 pub fn diff(
     base: &Request,

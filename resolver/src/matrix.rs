@@ -70,7 +70,33 @@ pub fn budgets(
     .collect()
 }
 
-/// [`classes`] with a row for each GPU, in their order.
+/// [`classes`] with a row for each GPU, in their order: of each, one answer a dtype.
+///
+/// ```
+/// use kv_resolver::catalog::{GPUS, find_gpu, find_model};
+/// use kv_resolver::matrix::matrix;
+/// use kv_resolver::{CacheDtype, Outcome, Request};
+///
+/// let model = find_model("deepseek-ai/DeepSeek-V3.2").expect("it is in the catalog");
+/// let base = Request::new(
+///     serde_json::from_str(model.config_json)?,
+///     find_gpu("h200").expect("it is in the catalog").gpu(),
+/// );
+/// let gpus: Vec<_> = GPUS.iter().map(|gpu| gpu.gpu()).collect();
+/// let rows = matrix(&base, &gpus, &[CacheDtype::Auto, CacheDtype::Fp8]);
+///
+/// // fp8 is taken as it is on B200, and becomes DeepSeek's own packing on Hopper
+/// let [h200, b200] = ["h200", "b200"].map(|key| {
+///     let place = GPUS
+///         .iter()
+///         .position(|gpu| Some(gpu) == find_gpu(key))
+///         .expect("it is in the catalog");
+///     rows[place][1].as_ref().expect("nothing refuses it")
+/// });
+/// assert_eq!((h200.outcome, h200.cache_dtype), (Outcome::Becomes, CacheDtype::Fp8DsMla));
+/// assert_eq!((b200.outcome, b200.cache_dtype), (Outcome::Works, CacheDtype::Fp8));
+/// # Ok::<(), serde_json::Error>(())
+/// ```
 pub fn matrix(base: &Request, gpus: &[Gpu], dtypes: &[CacheDtype]) -> Vec<Row> {
     let Classes { rows, row_of_gpu } = classes(base, gpus, dtypes);
     row_of_gpu

@@ -29,6 +29,27 @@ use crate::{advice, log, notes};
 
 /// What vLLM would do with the KV cache, and why.
 ///
+/// A pure function: the same request has the same answer, on every machine. Without a pool
+/// ([`Request::available_memory`]) the answer has no [`capacity`](Resolution::capacity), and
+/// [`Resolution::fit`] asks it for any pool afterwards, without planning anew:
+///
+/// ```
+/// use kv_resolver::catalog::{find_gpu, find_model};
+/// use kv_resolver::units::GIB;
+/// use kv_resolver::{Outcome, Request, resolve};
+///
+/// let model = find_model("openai/gpt-oss-120b").expect("it is in the catalog");
+/// let gpu = find_gpu("h200").expect("it is in the catalog").gpu();
+/// let answer = resolve(&Request::new(serde_json::from_str(model.config_json)?, gpu))?;
+/// assert!(answer.capacity.is_none());
+///
+/// let fit = answer.fit(40 * GIB)?;
+/// assert_eq!(fit.requests.shown(), "7.89");
+/// let refusal = answer.fit(GIB).unwrap_err(); // too little for one request of that length
+/// assert_eq!(refusal.outcome(), Outcome::DoesNotFit);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
 /// # Errors
 /// vLLM's own refusal, with its stage, class and text, and what works instead;
 /// or [`Refusal::NotModelled`] where there is no rule.

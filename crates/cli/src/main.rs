@@ -14,7 +14,8 @@ mod stream;
 
 use std::process::ExitCode;
 
-use clap::{Arg, Command};
+use clap::{Arg, Command, value_parser};
+use clap_complete::Shell;
 use kv_resolver::catalog::{GPUS, MODELS};
 use kv_resolver::{Outcome, Release};
 
@@ -97,6 +98,16 @@ fn command() -> Command {
         .subcommand(Command::new("gpus").about("List the GPUs of the catalog"))
         .subcommand(Command::new("models").about("List the models of the catalog"))
         .subcommand(Command::new("releases").about("List the vLLM releases that are modelled"))
+        .subcommand(
+            Command::new("completions")
+                .about("Print what makes a shell complete kvx's commands and flags")
+                .arg(
+                    Arg::new("shell")
+                        .value_name("SHELL")
+                        .required(true)
+                        .value_parser(value_parser!(Shell)),
+                ),
+        )
 }
 
 fn main() -> ExitCode {
@@ -127,6 +138,7 @@ fn main() -> ExitCode {
         Some(("gpus", _)) => lines::print(&gpus()),
         Some(("models", _)) => lines::print(&models()),
         Some(("releases", _)) => lines::print(&releases()),
+        Some(("completions", matches)) => lines::print(&completions(matches.get_one("shell"))),
         _ => Ok(Exit::Usage),
     };
     match done {
@@ -185,6 +197,14 @@ fn releases() -> String {
     }))
 }
 
+fn completions(shell: Option<&Shell>) -> String {
+    let mut script = Vec::new();
+    if let Some(shell) = shell {
+        clap_complete::generate(*shell, &mut command(), "kvx", &mut script);
+    }
+    String::from_utf8_lossy(&script).into_owned()
+}
+
 fn listing<T: AsRef<str>>(lines: &[T]) -> String {
     lines
         .iter()
@@ -194,7 +214,19 @@ fn listing<T: AsRef<str>>(lines: &[T]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
+
+    #[test]
+    fn every_shell_is_told_of_every_command() {
+        for shell in Shell::value_variants() {
+            let script = completions(Some(shell));
+            for command in command().get_subcommands().filter(|one| !one.is_hide_set()) {
+                assert!(script.contains(command.get_name()), "{shell}: {command}");
+            }
+        }
+    }
 
     #[test]
     fn the_command_is_well_formed() {

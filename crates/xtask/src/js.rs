@@ -27,7 +27,8 @@ const PAGE: &str = "import init from './web.js';\nawait init();\nexport * from '
 /// How many vectors the package and kvx are asked, of all files.
 const SAMPLED: usize = 300;
 
-fn folder(workspace: &Workspace) -> PathBuf {
+/// Where the package is built.
+pub fn folder(workspace: &Workspace) -> PathBuf {
     workspace.target.join("js").join(NAME)
 }
 
@@ -82,10 +83,10 @@ pub fn build(workspace: &Workspace) -> Fallible {
     let manifest = fs::read_to_string(workspace.root.join("crates/js/package.json"))?;
     let manifest = manifest.replace("{version}", env!("CARGO_PKG_VERSION"));
     fs::write(package.join("package.json"), manifest)?;
-    fs::copy(
-        workspace.root.join("crates/js/README.md"),
-        package.join("README.md"),
-    )?;
+    for file in ["crates/js/README.md", "LICENSE", "NOTICE"] {
+        let name = file.rsplit('/').next().unwrap_or(file);
+        fs::copy(workspace.root.join(file), package.join(name))?;
+    }
     run(workspace
         .command("node")
         .arg("tests/e2e/package/sizes.mjs")

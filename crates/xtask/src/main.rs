@@ -4,6 +4,7 @@
 
 mod browser;
 mod cases;
+mod dist;
 mod halves;
 mod instructions;
 mod js;
@@ -13,7 +14,9 @@ mod record;
 mod release;
 mod setup;
 mod steps;
+mod supply;
 mod tables;
+mod toolchain;
 mod vectors;
 mod wasm;
 mod workspace;
@@ -31,6 +34,7 @@ cargo xtask COMMAND
                              (port 8080 or the next free one; optimized unless --dev)
   build                      build the page into dist/
   js                         build the npm package into target/js/kv-explorer, and print what it weighs
+  dist                       build what is published into target/published: page, npm package, kvx, checksums
   test [STEP...]             run every test that CI runs, or only the steps named
   tables                     write what is generated: from vLLM's own tables (resolver/tables/), and public/models.json
   record                     compare every vector, and write what they cover: public/record.json,
@@ -40,6 +44,7 @@ cargo xtask COMMAND
   release VERSION [--against RELEASE] [VECTORS...]
                              what a new release's dump and answers have that the newest profile does not say
                              (docs/new-release.md)
+  advisories [REPOSITORY]    take the copy of RustSec's advisories anew: supply/advisories (docs/supply.md)
   steps                      list the steps of `test`
   help                       print this
 ";
@@ -83,10 +88,19 @@ fn run(arguments: &[&str]) -> Fallible {
             let options = release::Options::parse(options)?;
             release::report(&Workspace::discover()?, &options)
         }
+        ("advisories", []) => supply::refresh(&Workspace::discover()?, supply::DATABASE),
+        ("advisories", [from]) => supply::refresh(&Workspace::discover()?, from),
         ("build", []) => {
             let workspace = Workspace::discover()?;
             setup::for_page(&workspace)?;
             page::build(&workspace)
+        }
+        ("dist", []) => {
+            let workspace = Workspace::discover()?;
+            setup::for_page(&workspace)?;
+            page::build(&workspace)?;
+            js::build(&workspace)?;
+            dist::pack(&workspace)
         }
         ("js", []) => {
             let workspace = Workspace::discover()?;

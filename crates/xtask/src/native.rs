@@ -6,8 +6,8 @@ use std::process::Command;
 
 use crate::workspace::{Fallible, Workspace, output, run};
 
-/// The one that vLLM 0.33.0 brings along, with torch.
-const NVRTC_VERSION: &str = "13.0.88";
+/// What pip installs, by version and hash.
+const PYTHON: &str = "supply/python.txt";
 /// Names the library's file to the tests; a person may set it, too.
 const NVRTC_VARIABLE: &str = "KVX_NVRTC";
 
@@ -42,7 +42,8 @@ pub fn nvrtc(workspace: &Workspace) -> Fallible<String> {
             Err(format!("{NVRTC_VARIABLE} names no file: {}", named.display()).into())
         };
     }
-    let folder = folder(workspace);
+    let version = pinned_nvrtc(workspace)?;
+    let folder = folder(workspace, &version);
     if library(workspace).is_none() {
         output(
             workspace
@@ -60,26 +61,37 @@ pub fn nvrtc(workspace: &Workspace) -> Fallible<String> {
                 "--quiet",
                 "--no-deps",
                 "--only-binary=:all:",
+                "--require-hashes",
             ])
             .args(["--disable-pip-version-check", "--root-user-action=ignore"])
-            .arg(format!("nvidia-cuda-nvrtc=={NVRTC_VERSION}"))
-            .arg("--target")
+            .args(["--requirement", PYTHON, "--target"])
             .arg(&folder))?;
     }
     library(workspace)
         .ok_or("nvidia-cuda-nvrtc has no libnvrtc.so.13 for this system: set KVX_NVRTC to one")?;
-    Ok(NVRTC_VERSION.to_owned())
+    Ok(version)
 }
 
-fn folder(workspace: &Workspace) -> PathBuf {
-    workspace.tools.join(format!("nvrtc-{NVRTC_VERSION}"))
+fn pinned_nvrtc(workspace: &Workspace) -> Fallible<String> {
+    let pinned = fs::read_to_string(workspace.root.join(PYTHON))?;
+    let mut lines = pinned.lines();
+    let version = lines.find_map(|line| line.strip_prefix("nvidia-cuda-nvrtc=="));
+    let version = version.and_then(|rest| rest.split_whitespace().next());
+    Ok(version
+        .ok_or("supply/python.txt pins no nvidia-cuda-nvrtc")?
+        .to_owned())
+}
+
+fn folder(workspace: &Workspace, version: &str) -> PathBuf {
+    workspace.tools.join(format!("nvrtc-{version}"))
 }
 
 fn library(workspace: &Workspace) -> Option<PathBuf> {
     if let Some(named) = std::env::var_os(NVRTC_VARIABLE) {
         return Some(PathBuf::from(named));
     }
-    let file = folder(workspace).join("nvidia/cu13/lib/libnvrtc.so.13");
+    let version = pinned_nvrtc(workspace).ok()?;
+    let file = folder(workspace, &version).join("nvidia/cu13/lib/libnvrtc.so.13");
     file.is_file().then_some(file)
 }
 

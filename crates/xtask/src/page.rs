@@ -68,7 +68,9 @@ pub fn build(workspace: &Workspace) -> Fallible {
     if workspace.dist().exists() {
         fs::remove_dir_all(workspace.dist())?;
     }
-    run(light(trunk(workspace, "build").arg("--release")))?;
+    run(light(
+        trunk(workspace, "build").args(["--release", "--locked"]),
+    ))?;
     halves::split(workspace)
 }
 

@@ -13,6 +13,8 @@ use crate::workspace::{Fallible, Workspace, output, run};
 /// 0.22 does not build with `--locked`, and an unlocked build is not the same tool tomorrow.
 const TRUNK_VERSION: &str = "0.21.14";
 
+const CARGO_DENY_VERSION: &str = "0.20.2";
+
 type Requirement = (&'static str, fn(&Workspace) -> Fallible<String>);
 
 /// What building and serving the page needs.
@@ -27,6 +29,7 @@ const PAGE: &[Requirement] = &[
 /// What the tests need besides.
 const TESTS: &[Requirement] = &[
     ("rustfmt, clippy", components),
+    ("cargo-deny", cargo_deny),
     ("NVRTC", native::nvrtc),
     VALGRIND,
     ("Chromium", chromium),
@@ -123,11 +126,16 @@ fn trunk(workspace: &Workspace) -> Fallible<String> {
     cargo_tool(workspace, "trunk", "trunk", TRUNK_VERSION, true)
 }
 
+fn cargo_deny(workspace: &Workspace) -> Fallible<String> {
+    let version = CARGO_DENY_VERSION;
+    cargo_tool(workspace, "cargo-deny", "cargo-deny", version, true)
+}
+
 fn wasm_bindgen(workspace: &Workspace) -> Fallible<String> {
     let lock = fs::read_to_string(workspace.root.join("Cargo.lock"))?;
     let version =
         locked_version(&lock, "wasm-bindgen").ok_or("wasm-bindgen is not in Cargo.lock")?;
-    // Its package brings no lock file that `--locked` could use.
+    // Its lock file is ahead of what mirrors of the registry have, for the sake of the TLS that we leave out.
     cargo_tool(
         workspace,
         "wasm-bindgen-cli",
@@ -137,7 +145,7 @@ fn wasm_bindgen(workspace: &Workspace) -> Fallible<String> {
     )
 }
 
-/// A program of this exact version in our tools folder, built from its source if need be.
+/// A program of this exact version in our tools folder, built from its source if need be, by its own lock file or not.
 fn cargo_tool(
     workspace: &Workspace,
     package: &str,
@@ -149,7 +157,8 @@ fn cargo_tool(
     let installed = output(workspace.command(&path).arg("--version"));
     let is_wanted = |text: &String| text.split_whitespace().nth(1) == Some(version);
     if !installed.as_ref().is_some_and(is_wanted) {
-        let mut command = workspace.cargo(["install", package, "--version", version, "--force"]);
+        let mut command = workspace.command("cargo");
+        command.args(["install", package, "--version", version, "--force"]);
         command.arg("--root").arg(&workspace.tools);
         // No TLS and no update check: these tools must not download anything, and it halves their dependencies.
         command.arg("--no-default-features");

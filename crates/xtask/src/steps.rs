@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 use std::time::{Duration, Instant};
 
-use crate::workspace::{Fallible, Workspace, output, run};
-use crate::{instructions, js, native, page, setup, tables, vectors};
+use crate::workspace::{Fallible, Workspace, run};
+use crate::{dist, instructions, js, native, page, setup, supply, tables, toolchain, vectors};
 
 /// One step: its name on the command line, what it shows, and how.
 pub struct Step {
@@ -22,13 +22,13 @@ const STEPS: &[Step] = &[
     },
     Step {
         name: "lock",
-        shows: "Cargo.lock fits the manifests",
-        run: |workspace| {
-            let mut metadata = workspace.cargo(["metadata", "--locked", "--format-version", "1"]);
-            output(&mut metadata)
-                .map(drop)
-                .ok_or("`cargo metadata --locked` failed: commit an up-to-date Cargo.lock".into())
-        },
+        shows: "Cargo.lock fits the manifests, and the oldest Rust that they name is the one that tests them",
+        run: toolchain::check,
+    },
+    Step {
+        name: "deny",
+        shows: "no advisory, licence, second version or source in Cargo.lock that deny.toml does not allow",
+        run: supply::deny,
     },
     Step {
         name: "tables",
@@ -105,6 +105,11 @@ const STEPS: &[Step] = &[
         name: "js",
         shows: "the npm package does what its README says, in Node and in Chromium, with kvx's own answers",
         run: |workspace| js::build(workspace).and_then(|()| js::test(workspace)),
+    },
+    Step {
+        name: "dist",
+        shows: "what is published, packed twice, is the same, and whole when it is unpacked",
+        run: dist::check,
     },
     Step {
         name: "browser",

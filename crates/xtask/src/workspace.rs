@@ -65,10 +65,10 @@ impl Workspace {
         command
     }
 
-    /// `cargo` with these arguments.
+    /// `cargo` with these arguments, by the lock file as it is: nothing is built from what was published since.
     pub fn cargo<'a>(&self, arguments: impl IntoIterator<Item = &'a str>) -> Command {
         let mut command = self.command("cargo");
-        command.args(arguments);
+        command.arg("--locked").args(arguments);
         command
     }
 }

@@ -3,6 +3,30 @@
 //! A page is regions one after another; a region is cells of one stride; a cell is
 //! fields. Where vLLM's source does not settle the order, the bytes are told and the
 //! order is said to be unknown, never guessed.
+//!
+//! ```
+//! use kv_resolver::catalog::{find_gpu, find_model};
+//! use kv_resolver::{Request, resolve};
+//!
+//! let model = find_model("deepseek-ai/DeepSeek-V4-Flash").expect("it is in the catalog");
+//! let gpu = find_gpu("h200").expect("it is in the catalog").gpu();
+//! let answer = resolve(&Request::new(serde_json::from_str(model.config_json)?, gpu))?;
+//!
+//! for layer in answer.anatomy() {
+//!     // regions and padding are the whole page
+//!     let page = &layer.page;
+//!     let regions: u64 = page.regions.iter().map(|region| region.bytes()).sum();
+//!     assert_eq!(page.kernel_blocks * (regions + page.padding_bytes), page.bytes);
+//! }
+//!
+//! // a slot of DeepSeek V4 is 584 bytes: 448 that are not rotated, 64 bfloat16 that are, 7 scales, a byte of padding
+//! let c4 = answer.layers.iter().position(|row| row.first == "model.layers.2.attn");
+//! let c4 = answer.anatomy_of(c4.expect("it has such layers")).expect("it is laid out");
+//! let parts: Vec<_> = c4.page.parts().iter().map(|part| (part.field.name, part.bytes)).collect();
+//! assert_eq!(parts, [("nope", 448), ("rope", 128), ("scales", 7), ("pad", 1)]);
+//! assert_eq!(c4.page.slot_bytes(), 584);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod contents;
 mod json;

@@ -9,7 +9,25 @@ pub use models::MODELS;
 use crate::gpu::{ComputeCapability, Gpu};
 use crate::units::MIB;
 
-/// A GPU of the catalog.
+/// A GPU of the catalog, as its driver reports it. Figures that nobody printed are marked as inferred.
+///
+/// ```
+/// use kv_resolver::catalog::find_gpu;
+/// use kv_resolver::{Arch, ComputeCapability, Gpu};
+///
+/// let row = find_gpu("H200").expect("it is in the catalog");
+/// assert_eq!((row.name, row.nvml_total_mib), ("NVIDIA H200", 143_771));
+/// assert_eq!(row.capability.arch(), Some(Arch::Sm90));
+///
+/// // one that is not in it is described by hand
+/// let gpu = Gpu {
+///     name: "NVIDIA H300".to_owned(),
+///     capability: ComputeCapability::new(9, 0),
+///     total_memory_bytes: 192 << 30,
+///     torch_total_bytes: None,
+/// };
+/// assert!(gpu.total_memory_bytes > row.gpu().total_memory_bytes);
+/// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CatalogGpu {
     /// The key in cases and URLs.

@@ -1,6 +1,28 @@
 //! From a GPU to a pool: what vLLM takes of the memory before the KV cache gets the
 //! rest. Only a start-up measures most of it, so every part is an interval with
 //! its source, and so is the pool.
+//!
+//! ```
+//! use kv_resolver::catalog::{find_gpu, find_model};
+//! use kv_resolver::memory::{self, PartKind, Source};
+//! use kv_resolver::{Request, resolve};
+//!
+//! let model = find_model("Qwen/Qwen3-8B").expect("it is in the catalog");
+//! let gpu = find_gpu("h200").expect("it is in the catalog").gpu();
+//! let request = Request::new(serde_json::from_str(model.config_json)?, gpu);
+//!
+//! // what a start-up takes, part by part, and what is left, in bytes
+//! let budget = memory::budget(&request, &resolve(&request)?)?;
+//! let weights = budget.part(PartKind::Weights);
+//! assert_eq!(weights.low, weights.high); // counted, not estimated
+//! assert!(budget.pool.low < budget.pool.likely && budget.pool.likely < budget.pool.high);
+//!
+//! // the same, and what each end of it holds
+//! let planned = memory::plan(&request, None)?;
+//! assert_eq!(planned.source, Source::Estimated);
+//! assert!(planned.likely().fit.as_ref().is_ok_and(|fit| fit.requests.whole() > 1));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod activations;
 mod device;

@@ -28,6 +28,25 @@ use families::{MOST_LAYERS, MOST_WIDTH, dense, linear, mla, nas, windows};
 use fields::{integer, text};
 
 /// A model as the KV cache sees it.
+///
+/// ```
+/// use kv_resolver::Value;
+/// use kv_resolver::catalog::find_model;
+/// use kv_resolver::model::{Kind, Model, ModelError};
+///
+/// let flash = find_model("deepseek-ai/DeepSeek-V4-Flash").expect("it is in the catalog");
+/// let config: Value = serde_json::from_str(flash.config_json)?;
+/// let model = Model::from_config(&config)?;
+/// assert_eq!(model.common.architecture, "DeepseekV4ForCausalLM");
+/// assert!(matches!(model.kind, Kind::DeepseekV4(_)));
+///
+/// // a family without rules is named, and not guessed
+/// let config: Value = serde_json::from_str(r#"{"architectures": ["New"], "model_type": "new"}"#)?;
+/// let error = Model::from_config(&config).unwrap_err();
+/// assert!(matches!(*error, ModelError::Family { .. }));
+/// assert_eq!(error.to_string(), "New (model_type new) is not modelled yet");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Debug, Clone, PartialEq)]
 pub struct Model {
     /// What the checks ask of any model.
