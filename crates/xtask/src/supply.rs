@@ -183,8 +183,10 @@ pub fn refresh(workspace: &Workspace, from: &str) -> Fallible {
 
 /// An advisory's fields and its title. What follows is prose, which RustSec keeps under the advisory's id.
 fn decisive(advisory: &str) -> &str {
-    let title = advisory.find("\n# ").map(|at| at + 1);
-    let end = title.and_then(|at| advisory[at..].find('\n').map(|end| at + end + 1));
+    // fields may have comments, which look like titles
+    let fields = advisory.find("\n```\n").map(|at| at + 4);
+    let title = fields.and_then(|at| Some(at + advisory[at..].find("\n# ")? + 1));
+    let end = title.and_then(|at| Some(at + advisory[at..].find('\n')? + 1));
     end.map_or(advisory, |end| &advisory[..end])
 }
 
@@ -231,7 +233,7 @@ mod tests {
 
     #[test]
     fn of_an_advisory_its_fields_and_title_are_kept() {
-        let fields = "```toml\n[advisory]\nid = \"x\"\n```\n\n# A title\n";
+        let fields = "```toml\n[advisory]\n# CVSS\nid = \"x\"\n```\n\n# A title\n";
         assert_eq!(decisive(&format!("{fields}\nProse.\n\n# More\n")), fields);
         assert_eq!(decisive("no title\n"), "no title\n");
     }
