@@ -93,13 +93,17 @@ fn program(workspace: &Workspace, staged: &Path) -> Fallible<String> {
     let stage = staged.join(&name);
     fs::create_dir_all(&stage)?;
     let file = format!("kvx{}", env::consts::EXE_SUFFIX);
-    fs::copy(workspace.target.join("dist").join(&file), stage.join(&file))?;
-    archive(
-        workspace,
-        &stage,
-        &name,
-        &["LICENSE", "NOTICE", "README.md"],
-    )
+    let kvx = stage.join(&file);
+    fs::copy(workspace.target.join("dist").join(&file), &kvx)?;
+    let completions = stage.join("completions");
+    fs::create_dir(&completions)?;
+    for shell in ["bash", "zsh", "fish"] {
+        let script = output(workspace.command(&kvx).args(["completions", shell]));
+        let script = script.ok_or("`kvx completions` failed")? + "\n";
+        fs::write(completions.join(format!("kvx.{shell}")), script)?;
+    }
+    let files = ["LICENSE", "NOTICE", "README.md"];
+    archive(workspace, &stage, &name, &files)
 }
 
 /// Where this machine keeps the sources of `kvx`, each with the name that it has in the program. Its own would tell who

@@ -167,7 +167,8 @@ pub fn refresh(workspace: &Workspace, from: &str) -> Fallible {
             let into = folder.join("crates").join(&name);
             fs::create_dir(&into)?;
             for advisory in entries(&path)? {
-                fs::copy(&advisory, into.join(name_of(&advisory)))?;
+                let text = fs::read_to_string(&advisory)?;
+                fs::write(into.join(name_of(&advisory)), decisive(&text))?;
             }
         }
     }
@@ -178,6 +179,15 @@ pub fn refresh(workspace: &Workspace, from: &str) -> Fallible {
     fs::write(folder.join("taken.txt"), format!("{DATABASE} of {taken}\n"))?;
     println!("supply/advisories: {taken}");
     Ok(())
+}
+
+/// An advisory's fields and its title. What follows is prose, which RustSec keeps under the advisory's id.
+fn decisive(advisory: &str) -> &str {
+    // fields may have comments, which look like titles
+    let fields = advisory.find("\n```\n").map(|at| at + 4);
+    let title = fields.and_then(|at| Some(at + advisory[at..].find("\n# ")? + 1));
+    let end = title.and_then(|at| Some(at + advisory[at..].find('\n')? + 1));
+    end.map_or(advisory, |end| &advisory[..end])
 }
 
 /// What is in a folder, sorted.
@@ -219,6 +229,13 @@ mod tests {
         };
         assert!(copy.missing(&names(&["bytes", "serde"])).is_empty());
         assert_eq!(copy.missing(&names(&["bytes", "serde", "time"])), ["time"]);
+    }
+
+    #[test]
+    fn of_an_advisory_its_fields_and_title_are_kept() {
+        let fields = "```toml\n[advisory]\n# CVSS\nid = \"x\"\n```\n\n# A title\n";
+        assert_eq!(decisive(&format!("{fields}\nProse.\n\n# More\n")), fields);
+        assert_eq!(decisive("no title\n"), "no title\n");
     }
 
     #[test]
