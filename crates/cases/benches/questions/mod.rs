@@ -30,10 +30,12 @@ fn request(line: &str) -> Request {
 }
 
 fn of_model(id: &str) -> Request {
-    request(&FLASH.replace("deepseek-ai/DeepSeek-V4-Flash", id))
+    let case = FLASH.replace("deepseek-ai/DeepSeek-V4-Flash", id);
+    request(&case.replace("262144", "131072"))
 }
 
 fn plan(name: &'static str, request: Request) -> Question {
+    assert!(resolve_quietly(&request).is_ok(), "{name} starts");
     question(name, move || resolve_quietly(black_box(&request)))
 }
 
@@ -89,8 +91,8 @@ pub fn all() -> Vec<Question> {
             of_model("deepseek-ai/DeepSeek-V4-Pro"),
         ),
         plan(
-            "plan, latent rows (DeepSeek V3)",
-            of_model("deepseek-ai/DeepSeek-V3"),
+            "plan, latent rows (DeepSeek V3.2)",
+            of_model("deepseek-ai/DeepSeek-V3.2"),
         ),
         plan("plan, hybrid (Qwen3.5)", of_model("Qwen/Qwen3.5-397B-A17B")),
         plan(
