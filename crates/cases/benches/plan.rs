@@ -2,19 +2,13 @@
 
 mod questions;
 
-use divan::Bencher;
+use criterion::{Criterion, criterion_group, criterion_main};
 
-fn main() {
-    divan::main();
+fn answers(criterion: &mut Criterion) {
+    for question in questions::all() {
+        criterion.bench_function(question.name, |bencher| bencher.iter(&question.ask));
+    }
 }
 
-fn names() -> impl Iterator<Item = &'static str> {
-    questions::all().into_iter().map(|question| question.name)
-}
-
-#[divan::bench(args = names())]
-fn question(bencher: Bencher, name: &str) {
-    let mut questions = questions::all().into_iter();
-    let question = questions.find(|question| question.name == name);
-    bencher.bench_local(question.expect("a question of that name").ask);
-}
+criterion_group!(benches, answers);
+criterion_main!(benches);
