@@ -264,7 +264,7 @@ impl Options {
             }
         }
         for (short, name, releases) in SHORT.iter().chain(&OTHER) {
-            if self.bit.is_in(*releases) {
+            if self.bit.is_in(*releases) && short.starts_with(wanted) {
                 let shape = shape_of(name);
                 let option = CliOption {
                     name,
@@ -321,20 +321,30 @@ impl Options {
     }
 }
 
-/// Whether some spelling of a name may begin so: a quick look, by the first letters of both.
+/// Whether some spelling of a name may begin so: a look that costs less than all of its spellings.
 fn may_be(name: &str, wanted: &str) -> bool {
-    fn core<'a>(text: &'a str, parts: &[&str]) -> &'a str {
-        let parts = parts.iter();
-        parts.fold(text, |text, part| text.strip_prefix(part).unwrap_or(text))
-    }
-    let name = core(name, &["enable_", "disable_"]);
     let wanted = wanted.trim_start_matches('-');
-    let wanted = core(
-        wanted,
-        &["no-", "enable-", "disable-", "enable_", "disable_"],
-    );
-    // a part of one of those may be all there is
-    wanted.len() < 9 || name.as_bytes().first() == wanted.as_bytes().first()
+    let wanted = wanted.strip_prefix("no-").unwrap_or(wanted);
+    // a part of what stands before a name may be all there is
+    if ["no-", "enable-", "disable-"]
+        .iter()
+        .any(|before| before.starts_with(wanted))
+    {
+        return true;
+    }
+    let core = |text| {
+        ["enable", "disable"]
+            .iter()
+            .fold(text, |text: &str, before| {
+                let rest = text.strip_prefix(before);
+                rest.and_then(|rest| rest.strip_prefix(['-', '_']))
+                    .unwrap_or(text)
+            })
+    };
+    let letters = core(name).bytes().zip(core(wanted).bytes());
+    letters
+        .into_iter()
+        .all(|(a, b)| a == b || (a, b) == (b'_', b'-'))
 }
 
 fn shape_of(name: &str) -> Shape {
