@@ -349,8 +349,10 @@ fn written(input: &Input, is_pinned: bool) -> Written {
     }
     write_view(&input.view, &mut put);
     for pair in &input.kept {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        put(key, value);
+        if !query.is_empty() {
+            query.push('&');
+        }
+        query.push_str(pair);
     }
     // behind the `#`, which no browser sends to a server
     for (index, (key, config)) in fragment.into_iter().enumerate() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use kv_resolver::memory::{self, Interval};
 use kv_resolver::model::Model;
 use kv_resolver::{Outcome, Refusal, Request, Resolution, StartupError, resolve_quietly};
 
@@ -169,4 +170,47 @@ fn of_numbers(answer: &serde_json::Value) {
             assert!(value.is_number(), "{key} is {value}");
         }
     }
+}
+
+/// What else the page and the command line tell of an answer: the pool by estimate, who holds a request, and what the
+/// pages are made of.
+///
+/// # Panics
+/// Where it does not hold.
+pub fn of_what_follows(request: &Request, answer: &Resolution) {
+    let open = memory::without_pool(request);
+    if let Ok(planned) = within("a plan", || memory::plan(&open, None)) {
+        let parts = planned.budget.iter().flat_map(|budget| &budget.parts);
+        for interval in parts.map(|part| part.bytes).chain([planned.pool]) {
+            let Interval { low, likely, high } = interval;
+            assert!(low <= likely && likely <= high, "{interval:?}");
+        }
+    }
+    let shares = answer.shares(answer.max_model_len).expect("what is summed");
+    let mut total = 0;
+    for share in &shares {
+        let parts = share.content_bytes + share.in_flight_bytes + share.padding_bytes;
+        assert_eq!(share.total_bytes, parts, "{share:?}");
+        total += share.total_bytes;
+    }
+    assert_eq!(total, answer.request_bytes);
+    for layer in within("its pages", || answer.anatomy()) {
+        let page = &layer.page;
+        let kernel = page.kernel_blocks.checked_mul(page.kernel_block_bytes);
+        assert!(kernel.is_some_and(|bytes| bytes <= page.bytes), "{page:?}");
+        for region in &page.regions {
+            let end = region.offset.checked_add(region.bytes());
+            assert!(
+                end.is_some_and(|end| end <= page.kernel_block_bytes),
+                "{page:?}"
+            );
+            for field in &region.fields {
+                assert!(field.offset + field.bytes <= region.stride, "{region:?}");
+            }
+        }
+        assert!(!layer.lines(answer).is_empty());
+    }
+    let json = within("its pages, as JSON", || answer.anatomy_json());
+    let pages: serde_json::Value = serde_json::from_str(&json).expect("pages are JSON");
+    assert!(pages.is_array());
 }

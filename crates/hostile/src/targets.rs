@@ -70,6 +70,9 @@ pub fn config(bytes: &[u8]) {
     let request = question(head, config);
     let result = within("an answer", || resolve(&request));
     laws::of_answer(&request, &result);
+    if let Ok(answer) = &result {
+        laws::of_what_follows(&request, answer);
+    }
 }
 
 /// Lines of cases: each has an answer that is JSON, with its own id.
