@@ -4,13 +4,15 @@ use std::collections::BTreeSet;
 
 use kv_resolver::memory::{self, Interval};
 use kv_resolver::model::Model;
+use kv_resolver::plan::demand::Demand;
 use kv_resolver::{Outcome, Refusal, Request, Resolution, StartupError, resolve_quietly};
 
 use crate::within;
 
-/// More layers, heads, elements of a row or bytes of a page than anything has.
+/// More layers than anything has.
 const MOST_LAYERS: usize = 4096;
-const MOST_BYTES: u64 = 1 << 60;
+/// Every figure is a number to others, too.
+const MOST: u64 = i64::MAX.unsigned_abs();
 
 /// Of an answer, whichever it is.
 ///
@@ -77,12 +79,12 @@ fn of_resolution(request: &Request, answer: &Resolution) {
         ("request_bytes", answer.request_bytes),
         ("tokens", answer.marginal_bytes_per_token.tokens),
     ] {
-        assert!((1..=MOST_BYTES).contains(&figure), "{name} is {figure}");
+        assert!((1..=MOST).contains(&figure), "{name} is {figure}");
     }
     assert!(answer.gpu_memory_utilization.is_finite());
     for row in &answer.layers {
         assert!(row.count >= 1 && row.block_size >= 1, "{row:?}");
-        assert!((1..=MOST_BYTES).contains(&row.page_size_bytes), "{row:?}");
+        assert!((1..=MOST).contains(&row.page_size_bytes), "{row:?}");
         assert!(
             row.unpadded_page_size_bytes <= row.page_size_bytes,
             "{row:?}"
@@ -123,7 +125,11 @@ fn of_request(answer: &Resolution) {
     assert!(half <= answer.request_bytes);
     // past every window, a period costs its marginal bytes
     let period = answer.marginal_bytes_per_token.tokens;
-    let far = period.saturating_mul(1 + (1 << 24) / period);
+    let reach = groups.iter().map(|group| match group.demand {
+        Demand::Window { reach, .. } | Demand::Chunk { reach, .. } => reach,
+        Demand::Full { .. } | Demand::Constant { .. } => 0,
+    });
+    let far = period.saturating_mul(1 + reach.max().unwrap_or(0) / period);
     if let (Ok(before), Some(Ok(after))) = (at(far), far.checked_add(period).map(at)) {
         assert_eq!(after - before, answer.marginal_bytes_per_token.bytes);
     }

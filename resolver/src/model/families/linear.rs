@@ -1,10 +1,11 @@
 //! Linear attention and Mamba among full attention: Qwen3.5, Nemotron, Kimi K3.
 
+use super::count;
 use super::dense::{head_dim, kv_heads, plain};
 use super::mla::dims;
-use super::{MOST_LAYERS, MOST_WIDTH, count};
 use crate::dtype::TorchDtype;
 use crate::model::ModelError;
+use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{
     Attention, Boundary, Decoder, DecoderLayer, HeadSharing, LayerKind, Linear, LinearKernel,
 };
@@ -190,10 +191,19 @@ pub(in crate::model) fn kimi_k3(config: &Value) -> Result<Decoder, Box<ModelErro
         state_dtype: Some(TorchDtype::Float32),
         groups: None,
     };
+    // once through the list, however long it is; layers are counted from 1
+    let mut is_linear = vec![false; count as usize];
+    for entry in kda {
+        let layer = entry.as_integer().ok_or_else(|| {
+            ModelError::unmodelled("`kda_layers` has an entry that is no layer's number")
+        })?;
+        let place = layer.checked_sub(1).and_then(|at| usize::try_from(at).ok());
+        if let Some(place) = place.and_then(|at| is_linear.get_mut(at)) {
+            *place = true;
+        }
+    }
     let layers = (0..count).map(|index| {
-        let is_linear = kda
-            .iter()
-            .any(|layer| layer.as_integer() == Some(i128::from(index) + 1));
+        let is_linear = is_linear[index as usize];
         DecoderLayer {
             index,
             suffix: "self_attn",

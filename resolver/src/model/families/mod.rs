@@ -7,14 +7,11 @@ pub(super) mod nas;
 pub(super) mod windows;
 
 use super::ModelError;
+use super::bounds::MOST_LAYERS;
 use super::fields::integer;
 use crate::value::Value;
 
-/// Decoder layers beyond any model.
-pub(super) const MOST_LAYERS: u64 = 1024;
-/// Heads, head sizes and windows beyond any model.
-pub(super) const MOST_WIDTH: u64 = 1 << 20;
-
+/// Decoder layers.
 fn count(config: &Value) -> Result<u32, Box<ModelError>> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     Ok(u32::try_from(count).unwrap_or(u32::MAX))

@@ -1,8 +1,9 @@
 //! Windows and chunks among full attention: gpt-oss, Gemma 4, MiMo V2, Llama 4.
 
+use super::count;
 use super::dense::{head_dim, kv_heads, plain};
-use super::{MOST_LAYERS, MOST_WIDTH, count};
 use crate::model::ModelError;
+use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{
     Attention, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
 };
