@@ -19,11 +19,14 @@ pub fn mutate(target: Target, data: &mut [u8], size: usize, most: usize, seed: u
 #[macro_export]
 macro_rules! target {
     ($target:expr) => {
-        $crate::libfuzzer_sys::fuzz_target!(|data: &[u8]| $target.check(data));
-        $crate::libfuzzer_sys::fuzz_mutator!(
-            |data: &mut [u8], size: usize, most: usize, seed: u32| {
-                $crate::mutate($target, data, size, most, seed)
-            }
-        );
+        $crate::libfuzzer_sys::fuzz_target!(|data: &[u8]| {
+            $target.check(data);
+        });
+        $crate::libfuzzer_sys::fuzz_mutator!(|data: &mut [u8],
+                                              size: usize,
+                                              most: usize,
+                                              seed: u32| {
+            $crate::mutate($target, data, size, most, seed)
+        });
     };
 }

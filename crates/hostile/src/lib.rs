@@ -67,11 +67,11 @@ impl Target {
         }
     }
 
-    /// Takes the bytes as they are.
+    /// Takes the bytes as they are; whether something came of them that is no refusal.
     ///
     /// # Panics
     /// Where something does not hold that must.
-    pub fn check(self, bytes: &[u8]) {
+    pub fn check(self, bytes: &[u8]) -> bool {
         match self {
             Self::Config => targets::config(bytes),
             Self::Cases => targets::cases(bytes),

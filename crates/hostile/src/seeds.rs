@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 
-use kv_resolver::Value;
+use kv_resolver::{Flag, Value};
 
 fn root() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "..", ".."].iter().collect()
@@ -46,12 +46,9 @@ pub fn configs() -> Vec<Vec<u8>> {
     let configs = models.iter().zip(0_u8..).map(|(text, at)| {
         let mut config = kv_cases::parse_config(text).expect("a config.json");
         shorten(&mut config);
-        let head = [
-            at.wrapping_mul(7),
-            at.wrapping_mul(11),
-            0,
-            at.wrapping_mul(37),
-        ];
+        // the newest release, eight ranks, 40 GiB; every third of another dtype
+        let dtype = if at % 3 == 0 { at } else { 0 };
+        let head = [at, dtype, u8::MAX, 0b0001_1011];
         [&head, kv_cases::value_json(&config).as_bytes()].concat()
     });
     configs.collect()
@@ -167,8 +164,12 @@ pub fn fields() -> Vec<Vec<u8>> {
         "NaN",
         "",
     ];
-    let flags = (0..).step_by(3).zip(values);
-    flags
-        .map(|(flag, value)| [&[flag], value.as_bytes()].concat())
-        .collect()
+    let flags = (0..).zip(Flag::ALL);
+    let read = flags.flat_map(|(at, flag): (u8, Flag)| {
+        let read = values
+            .into_iter()
+            .filter(move |value| flag.parse_text(value).is_ok());
+        read.map(move |value| [&[at], value.as_bytes()].concat())
+    });
+    read.collect()
 }

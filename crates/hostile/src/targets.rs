@@ -31,7 +31,10 @@ pub fn split(bytes: &[u8]) -> ([u8; 4], &[u8]) {
 /// The question that four bytes ask of a model.
 fn question([gpu, dtype, release, more]: [u8; 4], hf_config: Value) -> Request {
     let choose = |number: u8, count: usize| usize::from(number) % count;
-    let release = Release::ALL[choose(release, Release::ALL.len())];
+    // the newest, but for a few numbers
+    let release = *Release::ALL
+        .get(usize::from(release))
+        .unwrap_or(&Release::LATEST);
     let dtypes = release.profile().cache_dtypes;
     let mut args = EngineArgs::default();
     args.kv_cache_dtype = Some(dtypes[choose(dtype, dtypes.len())].as_str().to_owned());
@@ -60,23 +63,25 @@ fn question([gpu, dtype, release, more]: [u8; 4], hf_config: Value) -> Request {
 }
 
 /// A config.json: the page and the command line read the same, and answer within the laws.
-pub fn config(bytes: &[u8]) {
+pub fn config(bytes: &[u8]) -> bool {
     let (head, text) = split(bytes);
     let text = String::from_utf8_lossy(text);
     let opened = within("opening a config.json", || parse_config(&text));
     #[cfg(feature = "page")]
     page::reads_the_same(&text, &opened);
-    let Ok(config) = opened else { return };
+    let Ok(config) = opened else { return false };
     let request = question(head, config);
     let result = within("an answer", || resolve(&request));
     laws::of_answer(&request, &result);
     if let Ok(answer) = &result {
         laws::of_what_follows(&request, answer);
     }
+    result.is_ok()
 }
 
 /// Lines of cases: each has an answer that is JSON, with its own id.
-pub fn cases(bytes: &[u8]) {
+pub fn cases(bytes: &[u8]) -> bool {
+    let mut is_answered = false;
     for line in String::from_utf8_lossy(bytes).lines().take(MOST_LINES) {
         let (id, request) = within("reading a case", || parse_case(line));
         let result = match request {
@@ -100,7 +105,9 @@ pub fn cases(bytes: &[u8]) {
                     .is_some_and(|notes| !notes.is_empty());
             assert!(is_said, "an error without a word: {written}");
         }
+        is_answered |= result.is_ok();
     }
+    is_answered
 }
 
 /// A pasted text, read.
@@ -124,9 +131,11 @@ fn request(pasted: &Pasted) -> Option<Request> {
 }
 
 /// A command: what is read of it can be written as one that is read as the same.
-pub fn command(bytes: &[u8]) {
+pub fn command(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    let Some(pasted) = pasted(&text) else { return };
+    let Some(pasted) = pasted(&text) else {
+        return false;
+    };
     for command in &pasted.commands {
         // in its own words
         let _ = (
@@ -143,6 +152,7 @@ pub fn command(bytes: &[u8]) {
         let result = within("an answer", || resolve(&request));
         laws::of_answer(&request, &result);
     }
+    !pasted.commands.is_empty()
 }
 
 fn comes_back(command: &Command) {
@@ -173,10 +183,10 @@ fn comes_back(command: &Command) {
 }
 
 /// A log: what is read of it stands in it.
-pub fn log(bytes: &[u8]) {
+pub fn log(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
     let Some(Pasted { log, .. }) = pasted(&text) else {
-        return;
+        return false;
     };
     let lines = text.lines().count().max(1);
     let counts = [
@@ -190,6 +200,7 @@ pub fn log(bytes: &[u8]) {
         assert!(line <= lines, "line {line} of {lines}");
     }
     of_pool(log.pool);
+    !log.is_empty()
 }
 
 fn of_pool(pool: PrintedPool) {
@@ -199,11 +210,13 @@ fn of_pool(pool: PrintedPool) {
 }
 
 /// A log, explained: what it printed is held against a whole answer.
-pub fn explanation(bytes: &[u8]) {
+pub fn explanation(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    let Some(pasted) = pasted(&text) else { return };
+    let Some(pasted) = pasted(&text) else {
+        return false;
+    };
     let Some(request) = request(&pasted).filter(|_| !pasted.log.is_empty()) else {
-        return;
+        return false;
     };
     let lines = text.lines().count().max(1);
     let explanation = within_many("an explanation", || explain(&request, &pasted.log));
@@ -220,13 +233,14 @@ pub fn explanation(bytes: &[u8]) {
     for closing in &explanation.closings {
         assert!(!closing.text().is_empty());
     }
+    !explanation.figures.is_empty()
 }
 
 /// One field of a form, or one value of a command line: the first byte chooses which. What is read of it is written
 /// as what is read so again.
-pub fn field(bytes: &[u8]) {
+pub fn field(bytes: &[u8]) -> bool {
     let Some((which, text)) = bytes.split_first() else {
-        return;
+        return false;
     };
     let text = String::from_utf8_lossy(text);
     if let Some(pool) = printed_pool(&text) {
@@ -251,7 +265,7 @@ pub fn field(bytes: &[u8]) {
     let flag = Flag::ALL[usize::from(*which) % Flag::ALL.len()];
     let mut args = EngineArgs::default();
     let Ok(value) = flag.parse_text(&text) else {
-        return;
+        return false;
     };
     if let Err(error) = args.set(flag, &value) {
         assert!(error.to_string().contains(flag.name()), "{error}");
@@ -260,10 +274,10 @@ pub fn field(bytes: &[u8]) {
             EngineArgs::default(),
             "a value that is refused leaves something"
         );
-        return;
+        return false;
     }
     let Some(passed) = args.passed(flag) else {
-        return;
+        return false;
     };
     let mut again = EngineArgs::default();
     again
@@ -279,18 +293,21 @@ pub fn field(bytes: &[u8]) {
         assert!(i64::try_from(number).is_ok());
         assert_eq!(flag.parse_text(&number.to_string()), Ok(passed));
     }
+    true
 }
 
 /// As many letters of an error are in any text that it is found in.
 const LEAST_LETTERS: usize = 4;
 
 /// A piece of an error: what is found is one that is known, and some of it stands there.
-pub fn errors(bytes: &[u8]) {
+pub fn errors(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    let Some(pasted) = pasted(&text) else { return };
+    let Some(pasted) = pasted(&text) else {
+        return false;
+    };
     let Some(found) = &pasted.log.error else {
         assert!(pasted.log.or_errors.is_empty());
-        return;
+        return false;
     };
     assert!(KnownError::all().any(|known| known == found.value));
     let letters = |text: &str| -> Vec<u8> {
@@ -311,4 +328,5 @@ pub fn errors(bytes: &[u8]) {
         });
         assert!(is_there, "nothing of {error:?} is there");
     }
+    true
 }

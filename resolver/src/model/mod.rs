@@ -143,10 +143,16 @@ impl Model {
         let Value::Object(_) = config else {
             return Err(ModelError::NotAnObject(config.type_name()).into());
         };
-        bounds::bounded(config)?;
         let architecture = architecture(config)?;
         let model_type = text(config, "model_type")?.ok_or(ModelError::Missing("model_type"))?;
         let language = common::text_config(config)?;
+        if let Err(many) = bounds::bounded(config) {
+            // of too many layers, their number says more than a list of them
+            return Err(match families::count(language) {
+                Err(error) if matches!(*error, ModelError::OutOfRange { .. }) => error,
+                Ok(_) | Err(_) => many,
+            });
+        }
         let inner = "language_model.model.layers";
         let defaults = dense::Defaults::of(model_type);
         let kind = match (architecture, model_type) {

@@ -24,9 +24,10 @@ pub fn reads_the_same(text: &str, opened: &Result<Value, CaseError>) {
 }
 
 /// An address: the input can be answered, and the address that is written of it says the same.
-pub fn address(bytes: &[u8]) {
+pub fn address(bytes: &[u8]) -> bool {
     let text = String::from_utf8_lossy(bytes);
-    let input = within("reading an address", || address::read(&text)).input;
+    let read = within("reading an address", || address::read(&text));
+    let input = read.input;
     for (flag, text) in &input.flags {
         assert!(flag_value(*flag, text).is_ok(), "{flag}={text:?}");
     }
@@ -55,4 +56,5 @@ pub fn address(bytes: &[u8]) {
     for text in html.split('"').skip(4).step_by(2) {
         assert!(text.starts_with(' ') || text == "></kv-explorer>", "{html}");
     }
+    read.problems.is_empty()
 }

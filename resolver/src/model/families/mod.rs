@@ -12,7 +12,7 @@ use super::fields::integer;
 use crate::value::Value;
 
 /// Decoder layers.
-fn count(config: &Value) -> Result<u32, Box<ModelError>> {
+pub(super) fn count(config: &Value) -> Result<u32, Box<ModelError>> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     Ok(u32::try_from(count).unwrap_or(u32::MAX))
 }
