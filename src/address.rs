@@ -135,7 +135,10 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), Option<String>> 
     let unknown = || format!("{} is not known here", quoted(value));
     match key {
         // the catalog, once it is here, says whether there is one: see `settle`
-        name::MODEL => input.choose_model(ModelChoice::Catalog(Arc::from(clip(value.trim())))),
+        name::MODEL => {
+            let id = clip(value.trim());
+            input.choose_model(ModelChoice::Catalog(Arc::from(id.trim_end())));
+        }
         name::CONFIG => {
             pasted_config(value)?;
             input.pasted = Arc::from(value);

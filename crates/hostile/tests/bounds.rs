@@ -199,3 +199,19 @@ fn find(value: &mut Value, name: &str, see: &mut dyn FnMut(&mut Vec<Value>)) {
         }
     }
 }
+
+#[test]
+fn a_model_without_layers_is_refused() {
+    let model = find_model("nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16").expect("in the catalog");
+    let mut config = parse_config(model.config_json).expect("a config.json");
+    assert!(Model::from_config(&config).is_ok());
+    for pattern in ["", "-E-E"] {
+        let Value::Object(entries) = &mut config else {
+            unreachable!()
+        };
+        let pattern = Value::String(pattern.to_owned());
+        entries.push(("hybrid_override_pattern".to_owned(), pattern));
+        let error = Model::from_config(&config).expect_err("nothing is kept");
+        assert_eq!(error.to_string(), "config.json: no layer has a cache");
+    }
+}

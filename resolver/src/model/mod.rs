@@ -212,6 +212,9 @@ impl Model {
                 .into());
             }
         };
+        if matches!(&kind, Kind::Decoder(decoder) if decoder.layers.is_empty()) {
+            return Err(ModelError::unmodelled("no layer has a cache"));
+        }
         let common = facts(config, language, (architecture, model_type), &kind)?;
         Ok(Self { common, kind })
     }
