@@ -135,7 +135,10 @@ fn set(input: &mut Input, key: &str, value: &str) -> Result<(), Option<String>> 
     let unknown = || format!("{} is not known here", quoted(value));
     match key {
         // the catalog, once it is here, says whether there is one: see `settle`
-        name::MODEL => input.choose_model(ModelChoice::Catalog(Arc::from(clip(value.trim())))),
+        name::MODEL => {
+            let id = clip(value.trim());
+            input.choose_model(ModelChoice::Catalog(Arc::from(id.trim_end())));
+        }
         name::CONFIG => {
             pasted_config(value)?;
             input.pasted = Arc::from(value);
@@ -349,8 +352,10 @@ fn written(input: &Input, is_pinned: bool) -> Written {
     }
     write_view(&input.view, &mut put);
     for pair in &input.kept {
-        let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-        put(key, value);
+        if !query.is_empty() {
+            query.push('&');
+        }
+        query.push_str(pair);
     }
     // behind the `#`, which no browser sends to a server
     for (index, (key, config)) in fragment.into_iter().enumerate() {

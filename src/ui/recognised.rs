@@ -46,6 +46,7 @@ fn markup(found: &Recognition) -> String {
                 | ModelError::Missing(_)
                 | ModelError::WrongType { .. }
                 | ModelError::OutOfRange { .. }
+                | ModelError::TooMany { .. }
                 | ModelError::Unmodelled(_) => {
                     html.add("Not modelled.</b> The answer says why.</p>", &[]);
                 }

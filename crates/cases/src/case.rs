@@ -8,8 +8,8 @@ use kv_resolver::{EngineArgs, Environment, Refusal, Release, Request, Usage, Val
 
 use crate::gpu::gpu;
 
-/// Config files beyond this size are not read. The largest real one has 90 kB.
-pub const MOST_CONFIG_BYTES: usize = 32 << 20;
+/// Config files beyond this size are not read: more takes longer than a person waits. The largest real one has 90 kB.
+pub const MOST_CONFIG_BYTES: usize = 4 << 20;
 
 /// A case that cannot be answered as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -356,6 +356,10 @@ impl Parser {
 
     /// `argument --x/-y: …`
     fn argument(&mut self, option: CliOption, says: &str) {
+        // the first is what it ends with
+        if self.out.error.is_some() {
+            return;
+        }
         let mut name = long(option.name);
         let is_its = |spelled: &str| {
             let other = self.options.exact(spelled);

@@ -2,11 +2,10 @@
 //! beside a short window of whole ones.
 
 use super::ModelError;
+use super::bounds::MOST_LAYERS;
 use super::fields::{array, integer, integer_or, text};
 use crate::value::Value;
 
-/// Decoder layers beyond any model.
-const MOST_LAYERS: u64 = 1024;
 /// Heads, head sizes and windows beyond any model.
 const MOST_WIDTH: u64 = 1 << 16;
 

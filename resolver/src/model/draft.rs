@@ -1,8 +1,9 @@
 //! Drafters: what a draft model's layers keep, read from the target's
 //! config.json (its MTP layers) or from one of its own.
 
+use super::bounds::{MOST_LAYERS, MOST_WIDTH, bounded};
 use super::decoder::{Attention, DecoderLayer, LayerKind};
-use super::families::{MOST_LAYERS, MOST_WIDTH, dense, linear, mla, windows};
+use super::families::{dense, linear, mla, windows};
 use super::fields::{array, boolean, integer, integer_or, text};
 use super::{Common, Decoder, Kind, Model, ModelError, clip, common, facts};
 use crate::value::Value;
@@ -224,6 +225,7 @@ pub(crate) fn apart(
     if method == Apart::DraftModel {
         return whole(config);
     }
+    bounded(config)?;
     let architecture = super::architecture(config)?;
     let model_type = text(config, "model_type")?.ok_or(ModelError::Missing("model_type"))?;
     let unknown = || {

@@ -93,3 +93,33 @@ pub(super) fn array<'a>(
         Some(_) => Err(wrong_type(field, "a list", config)),
     }
 }
+
+/// A list with an entry for each layer, which is one of two kinds.
+pub(super) fn per_layer(
+    config: &Value,
+    field: &'static str,
+    count: u32,
+    kind: fn(&Value) -> Option<bool>,
+) -> Result<Option<Vec<bool>>, Box<ModelError>> {
+    let Some(entries) = array(config, field)? else {
+        return Ok(None);
+    };
+    if entries.len() != count as usize {
+        return Err(ModelError::unmodelled(format!(
+            "`{field}` does not have an entry for each layer"
+        )));
+    }
+    let kinds: Option<Vec<bool>> = entries.iter().map(kind).collect();
+    kinds.map(Some).ok_or_else(|| {
+        ModelError::unmodelled(format!("`{field}` has an entry of no kind that is known"))
+    })
+}
+
+/// 1 or 0.
+pub(super) fn one_or_zero(value: &Value) -> Option<bool> {
+    match value.as_integer()? {
+        0 => Some(false),
+        1 => Some(true),
+        _ => None,
+    }
+}

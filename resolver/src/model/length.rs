@@ -1,14 +1,10 @@
 //! The longest sequence that a config.json allows.
 
 use super::ModelError;
+use super::bounds::{MOST_FACTOR, MOST_TOKENS};
 use super::fields::{array, boolean, integer, wrong_type};
 use crate::units::python_float;
 use crate::value::Value;
-
-/// Context lengths beyond any model, in tokens.
-const MOST_TOKENS: u64 = 1 << 32;
-/// Stretching beyond any model.
-const MOST_FACTOR: f64 = 65_536.0;
 
 /// The longest sequence that config.json allows, in its parts.
 #[derive(Debug, Clone, Copy, PartialEq)]

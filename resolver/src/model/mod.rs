@@ -1,5 +1,6 @@
 //! A config.json as release-independent facts. Nothing here knows a release.
 
+mod bounds;
 pub mod common;
 pub mod decoder;
 pub mod deepseek_v4;
@@ -23,8 +24,9 @@ pub use length::Length;
 pub use modelled::MODELLED;
 
 use crate::value::Value;
+use bounds::{MOST_LAYERS, MOST_WIDTH};
 use decoder::LayerKind;
-use families::{MOST_LAYERS, MOST_WIDTH, dense, linear, mla, nas, windows};
+use families::{dense, linear, mla, nas, windows};
 use fields::{integer, text};
 
 /// A model as the KV cache sees it.
@@ -125,6 +127,16 @@ pub enum ModelError {
         /// Largest sensible value.
         most: u64,
     },
+    /// More keys or entries than any model has.
+    #[error("config.json: {what} has {got} entries; {most} are read at most")]
+    TooMany {
+        /// An object or a list.
+        what: &'static str,
+        /// How many.
+        got: usize,
+        /// The most that are read.
+        most: usize,
+    },
     /// A combination without rules.
     #[error("config.json: {0}")]
     Unmodelled(String),
@@ -153,6 +165,13 @@ impl Model {
         let architecture = architecture(config)?;
         let model_type = text(config, "model_type")?.ok_or(ModelError::Missing("model_type"))?;
         let language = common::text_config(config)?;
+        if let Err(many) = bounds::bounded(config) {
+            // of too many layers, their number says more than a list of them
+            return Err(match families::count(language) {
+                Err(error) if matches!(*error, ModelError::OutOfRange { .. }) => error,
+                Ok(_) | Err(_) => many,
+            });
+        }
         let inner = "language_model.model.layers";
         let defaults = dense::Defaults::of(model_type);
         let kind = match (architecture, model_type) {
@@ -212,6 +231,9 @@ impl Model {
                 .into());
             }
         };
+        if matches!(&kind, Kind::Decoder(decoder) if decoder.layers.is_empty()) {
+            return Err(ModelError::unmodelled("no layer has a cache"));
+        }
         let common = facts(config, language, (architecture, model_type), &kind)?;
         Ok(Self { common, kind })
     }

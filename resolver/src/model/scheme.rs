@@ -1,12 +1,10 @@
 //! How a checkpoint is quantised, kind of module by kind of module.
 
 use super::ModelError;
+use super::bounds::MOST_LAYERS;
 use super::fields::text;
 use super::weights::Fp8Block;
 use crate::value::Value;
-
-/// Layers that a set holds.
-const MOST_LAYERS: u64 = 1024;
 
 /// Kinds of modules that checkpoints tell apart.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -1,6 +1,6 @@
 //! The weights that tensor parallelism must be able to split.
 
-use super::families::{MOST_LAYERS, MOST_WIDTH};
+use super::bounds::{MOST_LAYERS, MOST_WIDTH};
 use super::fields::{array, integer, integer_or};
 use super::{Decoder, ModelError};
 use crate::value::Value;

@@ -333,16 +333,20 @@ fn may_end(name: &str, spelled: &str) -> bool {
     pairs.all(|(a, b)| a == b || (a, b) == (b'_', b'-'))
 }
 
-/// Whether some spelling of a name may begin so: a quick look, by the first letters of both.
+/// Whether some spelling of a name may begin so: a look that costs less than all of its spellings.
 fn may_be(name: &str, wanted: &str) -> bool {
     let name = core(name.trim_start_matches('-'), &["enable_", "disable_"]);
-    let wanted = wanted.trim_start_matches('-');
-    let wanted = core(
-        wanted,
-        &["no-", "enable-", "disable-", "enable_", "disable_"],
-    );
-    // a part of one of those may be all there is
-    wanted.len() < 9 || name.as_bytes().first() == wanted.as_bytes().first()
+    let wanted = core(wanted.trim_start_matches('-'), &["no-"]);
+    // a part of what stands before a name may be all there is
+    if ["no-", "enable-", "disable-"]
+        .iter()
+        .any(|before| before.starts_with(wanted))
+    {
+        return true;
+    }
+    let wanted = core(wanted, &["enable-", "enable_", "disable-", "disable_"]);
+    let mut letters = name.bytes().zip(wanted.bytes());
+    letters.all(|(a, b)| a == b || (a, b) == (b'_', b'-'))
 }
 
 fn shape_of(name: &str) -> Shape {

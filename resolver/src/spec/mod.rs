@@ -200,11 +200,15 @@ impl LayerSpec {
         )
     }
 
-    /// Bytes of a page as it is laid out.
+    /// Bytes of a page as it is laid out; vLLM asserts without a word that what is padded has room.
     pub fn page_size_bytes(&self) -> Result<u64, Box<Refusal>> {
+        let unpadded = self.unpadded_page_size_bytes()?;
         match self.page_size_padded {
+            Some(padded) if padded < unpadded => {
+                Err(Refusal::raised(Stage::Plan, "AssertionError", ""))
+            }
             Some(padded) => Ok(padded),
-            None => self.unpadded_page_size_bytes(),
+            None => Ok(unpadded),
         }
     }
 

@@ -1,7 +1,7 @@
 //! Plain attention in every layer: Llama, Qwen3, Mistral, Mixtral, MiniMax M2.
 
-use super::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::ModelError;
+use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{
     Attention, Boundary, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
 };

@@ -1,14 +1,15 @@
 //! Linear attention and Mamba among full attention: Qwen3.5, Nemotron, Kimi K3.
 
+use super::count;
 use super::dense::{head_dim, kv_heads, plain};
 use super::mla::dims;
-use super::{MOST_LAYERS, MOST_WIDTH};
 use crate::dtype::TorchDtype;
 use crate::model::ModelError;
+use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{
     Attention, Boundary, Decoder, DecoderLayer, HeadSharing, LayerKind, Linear, LinearKernel,
 };
-use crate::model::fields::{array, integer, integer_or, text};
+use crate::model::fields::{array, integer, integer_or, per_layer, text};
 use crate::value::Value;
 
 /// A state's dtype, by its name.
@@ -34,9 +35,15 @@ pub(in crate::model) fn attention(config: &Value) -> Result<Attention, Box<Model
 
 /// Qwen3.5 and 3.6: gated delta net. Mirrors `vllm/model_executor/models/qwen3_5.py`.
 pub(in crate::model) fn qwen3_5(config: &Value) -> Result<Decoder, Box<ModelError>> {
-    let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
+    let count = count(config)?;
     let interval = integer_or(config, "full_attention_interval", 1, MOST_LAYERS, 4)?;
-    let types = array(config, "layer_types")?;
+    let types = per_layer(config, "layer_types", count, |kind| {
+        match kind.as_str()? {
+            "linear_attention" => Some(true),
+            "full_attention" => Some(false),
+            _ => None,
+        }
+    })?;
     let (key_heads, value_heads) = (
         integer_or(config, "linear_num_key_heads", 1, MOST_WIDTH, 16)?,
         integer_or(config, "linear_num_value_heads", 1, MOST_WIDTH, 32)?,
@@ -56,11 +63,9 @@ pub(in crate::model) fn qwen3_5(config: &Value) -> Result<Decoder, Box<ModelErro
         groups: None,
     };
     let attention = attention(config)?;
-    let layers = (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|index| {
-        let is_linear = match types {
-            Some(types) => {
-                types.get(index as usize).and_then(Value::as_str) == Some("linear_attention")
-            }
+    let layers = (0..count).map(|index| {
+        let is_linear = match &types {
+            Some(types) => types[index as usize],
             None => !(u64::from(index) + 1).is_multiple_of(interval),
         };
         let (suffix, kind) = if is_linear {
@@ -167,7 +172,7 @@ pub(in crate::model) fn nemotron_pattern(config: &Value) -> Result<Vec<char>, Bo
 /// Kimi K3: Kimi delta attention beside MLA.
 /// Mirrors `vllm/model_executor/models/kimi_linear.py`.
 pub(in crate::model) fn kimi_k3(config: &Value) -> Result<Decoder, Box<ModelError>> {
-    let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
+    let count = count(config)?;
     let linear = config
         .get_set("linear_attn_config")
         .ok_or(ModelError::Missing("linear_attn_config"))?;
@@ -186,10 +191,19 @@ pub(in crate::model) fn kimi_k3(config: &Value) -> Result<Decoder, Box<ModelErro
         state_dtype: Some(TorchDtype::Float32),
         groups: None,
     };
-    let layers = (0..u32::try_from(count).unwrap_or(u32::MAX)).map(|index| {
-        let is_linear = kda
-            .iter()
-            .any(|layer| layer.as_integer() == Some(i128::from(index) + 1));
+    // once through the list, however long it is; layers are counted from 1
+    let mut is_linear = vec![false; count as usize];
+    for entry in kda {
+        let layer = entry.as_integer().ok_or_else(|| {
+            ModelError::unmodelled("`kda_layers` has an entry that is no layer's number")
+        })?;
+        let place = layer.checked_sub(1).and_then(|at| usize::try_from(at).ok());
+        if let Some(place) = place.and_then(|at| is_linear.get_mut(at)) {
+            *place = true;
+        }
+    }
+    let layers = (0..count).map(|index| {
+        let is_linear = is_linear[index as usize];
         DecoderLayer {
             index,
             suffix: "self_attn",

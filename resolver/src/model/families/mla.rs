@@ -1,7 +1,7 @@
 //! Latent attention, dense or with an indexer: DeepSeek V3, V3.2, GLM-5, Kimi K2.
 
-use super::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::ModelError;
+use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{
     Boundary, Decoder, DecoderLayer, DtypeHook, LayerKind, MlaDims, WindowSource,
 };

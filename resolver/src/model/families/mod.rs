@@ -6,7 +6,13 @@ pub(super) mod mla;
 pub(super) mod nas;
 pub(super) mod windows;
 
-/// Decoder layers beyond any model.
-pub(super) const MOST_LAYERS: u64 = 1024;
-/// Heads, head sizes and windows beyond any model.
-pub(super) const MOST_WIDTH: u64 = 1 << 20;
+use super::ModelError;
+use super::bounds::MOST_LAYERS;
+use super::fields::integer;
+use crate::value::Value;
+
+/// Decoder layers.
+pub(super) fn count(config: &Value) -> Result<u32, Box<ModelError>> {
+    let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
+    Ok(u32::try_from(count).unwrap_or(u32::MAX))
+}

@@ -1,8 +1,8 @@
 //! Layers that an architecture search has thinned out: Llama Nemotron Super.
 
 use super::dense::{head_dim, plain};
-use super::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::ModelError;
+use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{Attention, Decoder, DecoderLayer, HeadSharing, LayerKind};
 use crate::model::fields::{array, boolean, integer};
 use crate::value::Value;

@@ -1,18 +1,14 @@
 //! Windows and chunks among full attention: gpt-oss, Gemma 4, MiMo V2, Llama 4.
 
+use super::count;
 use super::dense::{head_dim, kv_heads, plain};
-use super::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::ModelError;
+use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{
     Attention, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
 };
-use crate::model::fields::{array, boolean, integer, integer_or, text};
+use crate::model::fields::{array, boolean, integer, integer_or, one_or_zero, per_layer, text};
 use crate::value::Value;
-
-fn count(config: &Value) -> Result<u32, Box<ModelError>> {
-    let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
-    Ok(u32::try_from(count).unwrap_or(u32::MAX))
-}
 
 /// gpt-oss: a window on every even layer, whatever `layer_types` says.
 /// Mirrors `vllm/model_executor/models/gpt_oss.py`.
@@ -113,13 +109,8 @@ pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, Box<ModelError
 /// Mirrors `vllm/model_executor/models/mimo_v2.py`.
 pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let count = count(config)?;
-    let pattern = array(config, "hybrid_layer_pattern")?
+    let pattern = per_layer(config, "hybrid_layer_pattern", count, one_or_zero)?
         .ok_or(ModelError::Missing("hybrid_layer_pattern"))?;
-    if pattern.len() != count as usize {
-        return Err(ModelError::unmodelled(
-            "`hybrid_layer_pattern` does not have an entry for each layer",
-        ));
-    }
     let full = Attention {
         kv_heads: kv_heads(config)?,
         sharing: HeadSharing::AtLeastOne,
@@ -130,15 +121,13 @@ pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, Box<ModelErro
         sinks: boolean(config, "add_full_attention_sink_bias")? == Some(true),
     };
     let sliding = mimo_v2_window(config)?;
-    let layers = (0..count).zip(pattern).map(|(index, kind)| DecoderLayer {
-        index,
-        suffix: "self_attn.attn",
-        kind: LayerKind::Attention(if kind.as_integer() == Some(1) {
-            sliding
-        } else {
-            full
-        }),
-    });
+    let layers = (0..count)
+        .zip(pattern)
+        .map(|(index, is_sliding)| DecoderLayer {
+            index,
+            suffix: "self_attn.attn",
+            kind: LayerKind::Attention(if is_sliding { sliding } else { full }),
+        });
     Ok(Decoder {
         windows: WindowSource::Own,
         dtype_hook: DtypeHook::UntoldLayers,
@@ -174,11 +163,16 @@ pub(in crate::model) fn llama4(config: &Value) -> Result<Decoder, Box<ModelError
         )?),
     };
     let interval = integer_or(config, "no_rope_layer_interval", 1, MOST_LAYERS, 4)?;
-    let rope = array(config, "no_rope_layers")?.filter(|layers| !layers.is_empty());
+    let is_empty = config.get("no_rope_layers") == Some(&Value::Array(Vec::new()));
+    let rope = if is_empty {
+        None
+    } else {
+        per_layer(config, "no_rope_layers", count, one_or_zero)?
+    };
     let attention = Attention::full(kv_heads(config)?, HeadSharing::Asserted, head_dim(config)?);
     let layers = (0..count).map(|index| {
-        let has_rope = match rope {
-            Some(rope) => rope.get(index as usize).and_then(Value::as_integer) != Some(0),
+        let has_rope = match &rope {
+            Some(rope) => rope[index as usize],
             None => !(u64::from(index) + 1).is_multiple_of(interval),
         };
         DecoderLayer {

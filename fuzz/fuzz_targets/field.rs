@@ -1,0 +1,3 @@
+#![no_main]
+
+kv_fuzz::target!(kv_hostile::Target::Field);
