@@ -3,6 +3,7 @@
 //! It has few dependencies on purpose: it is the first thing compiled on a new machine.
 
 mod browser;
+mod compare;
 mod halves;
 mod js;
 mod native;
