@@ -8,7 +8,7 @@ mod compare;
 use std::fs;
 
 use kv_cases::{parse_case, result_value};
-use kv_resolver::{StartupError, resolve};
+use kv_resolver::{StartupError, resolve_quietly};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -36,9 +36,11 @@ fn every_vector_is_answered_as_vllm_did() {
         let vector: Vector = serde_json::from_str(line).unwrap();
         let (id, request) = parse_case(vector.case.get());
         let answer = match request {
-            Ok(request) => resolve(&request),
-            Err(error) => Err(StartupError::bare(error.into_refusal(1))),
+            // quietly: no vector has a trace, and a law says that the answer is the same
+            Ok(request) => resolve_quietly(&request).map_err(|refusal| *refusal),
+            Err(error) => Err(error.into_refusal(1)),
         };
+        let answer = answer.map_err(StartupError::bare);
         let found = compare::differences(&vector.result, &result_value(&id, &answer));
         assert!(
             found.is_empty(),
