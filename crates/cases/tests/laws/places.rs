@@ -69,6 +69,17 @@ fn page_bytes(r: &Resolution, place: &LayerPlacement) -> u64 {
     }
 }
 
+/// Bytes of all tensors: those that are views share one allocation.
+fn allocated(tensors: &[TensorRow]) -> u64 {
+    let sizes = tensors.iter().map(|row| match row {
+        TensorRow::Run(run) => (true, run.size),
+        TensorRow::Shared(row) => (row.block_stride.is_some_and(|stride| stride > 0), row.size),
+    });
+    let (views, own): (Vec<_>, Vec<_>) = sizes.partition(|(is_view, _)| *is_view);
+    let shared = views.iter().map(|(_, size)| *size).max();
+    shared.unwrap_or(0) + own.iter().map(|(_, size)| size).sum::<u64>()
+}
+
 proptest! {
     #![proptest_config(config(2000))]
 
@@ -149,6 +160,16 @@ proptest! {
             }
             let room = if layout.is_block_outermost() { r.bytes_per_block } else { capacity.allocated_bytes };
             prop_assert!(end <= room);
+        }
+    }
+
+    #[test]
+    fn what_is_allocated_are_the_tensors(request in questions()) {
+        let Ok(r) = resolve_quietly(&request) else { return Ok(()) };
+        let capacity = r.capacity.as_ref().expect("a pool was given");
+        prop_assert_eq!(allocated(&capacity.tensors), capacity.allocated_bytes);
+        for stage in &r.stages {
+            prop_assert_eq!(Some(allocated(&stage.tensors)), stage.allocated_bytes);
         }
     }
 
