@@ -1,4 +1,4 @@
-//! Why, in words: the trace and the log's lines of some questions, as `traces.txt` has them. It is rewritten with
+//! Why, in words: the trace, the log's lines and the notes of some questions, as `traces.txt` has them. It is rewritten with
 //! `KV_WRITE_TRACES=1 cargo test --package kv-cases --test traces`; what changes is to be read.
 
 use std::fmt::Write as _;
@@ -13,7 +13,11 @@ const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/traces.txt");
 fn trace(case: &str) -> String {
     let request = parse_case(case).1.expect("a well-formed case");
     let (trace, log, end) = match resolve(&request) {
-        Ok(r) => (r.trace, r.log, r.outcome.as_str().to_owned()),
+        Ok(r) => {
+            let notes: Vec<&str> = r.notes.iter().map(|note| note.code).collect();
+            let end = [r.outcome.as_str(), ": ", &notes.join(", ")].concat();
+            (r.trace, r.log, end)
+        }
         Err(error) => (
             error.trace,
             error.log,

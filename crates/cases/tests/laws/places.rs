@@ -150,6 +150,9 @@ proptest! {
             for run in runs.filter(|run| run.group == index) {
                 prop_assert!(run.offset >= end);
                 prop_assert_eq!(run.size, capacity.allocated_bytes);
+                // numbered as the first of them is, and a drafter's by name
+                prop_assert!(!run.layer_indices.is_empty());
+                prop_assert_eq!(run.names().count(), run.layers);
                 // a block holds every layer's page, or a layer every block's
                 if layout.is_block_outermost() {
                     prop_assert_eq!(run.block_stride, r.bytes_per_block);
