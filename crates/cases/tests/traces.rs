@@ -27,7 +27,7 @@ fn trace(case: &str) -> String {
     let mut text = format!("{case}\n");
     for step in trace {
         let rule = step.rule;
-        let _ = writeln!(text, "{} | {}", rule.function, step.decided);
+        let _ = writeln!(text, "{} {} | {}", rule.file, rule.function, step.decided);
     }
     for line in log {
         let _ = writeln!(text, "{} {}", line.level.as_str(), line.text);
