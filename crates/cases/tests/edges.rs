@@ -57,3 +57,120 @@ fn heads_are_counted_on_a_rank() {
          heads, got num_heads=12 * dcp_size=1']"
     );
 }
+
+/// `MLAAttentionSpec.topk_buffer_width` tells a drafter's rows from those that an indexer serves.
+#[test]
+fn a_drafter_without_an_indexer_has_rows_of_its_own() {
+    let config: Value =
+        serde_json::from_str(find_model("deepseek-ai/DeepSeek-V3.2").unwrap().config_json).unwrap();
+    let drafter = json!({"method": "draft_model", "model": "deepseek-ai/DeepSeek-R1", "num_speculative_tokens": 2});
+    let case = json!({"release": "0.30.0", "hf_config": config, "gpu": "h200", "args": {"tensor_parallel_size": 8, "speculative_config": drafter}});
+    let r = answer(&case.to_string(), 1).result.unwrap();
+    let rows = r.layers.iter();
+    let rows: Vec<_> = rows
+        .map(|row| (row.count, row.first.starts_with("draft_model.")))
+        .collect();
+    assert_eq!(rows, [(61, false), (61, false), (61, true)]);
+}
+
+fn error(model: &str, gpu: &str, args: &Value) -> String {
+    let case = json!({"model": model, "gpu": gpu, "args": args});
+    let answer = answer(&case.to_string(), 1);
+    answer.result.unwrap_err().refusal.to_string()
+}
+
+/// What a backend's implementation looks at first: `HPCAttentionImpl` and `B12xPagedAttentionImpl`.
+#[test]
+fn what_an_implementation_refuses() {
+    assert_eq!(
+        error(
+            "Qwen/Qwen3-8B",
+            "h200",
+            &json!({"attention_backend": "HPC_ATTN"})
+        ),
+        "HPC attention requires the hpc module to be installed. Please install it from \
+         https://github.com/Tencent/hpc-ops"
+    );
+    assert_eq!(
+        error(
+            "Qwen/Qwen3-8B",
+            "rtx-5090",
+            &json!({"attention_backend": "B12X"})
+        ),
+        "b12x requires --block-size in (64, 128), got 16."
+    );
+}
+
+/// A chunked layer's class is made of TurboQuant's with the layer's own dtype, `auto` where the layer stands at an end.
+#[test]
+fn chunked_layers_are_no_turboquant_preset() {
+    let args = json!({"kv_cache_dtype": "turboquant_k8v4", "attention_backend": "TURBOQUANT", "tensor_parallel_size": 8});
+    let error = error("meta-llama/Llama-4-Scout-17B-16E-Instruct", "h200", &args);
+    assert!(
+        error.starts_with("Unknown TurboQuant cache dtype: 'auto'."),
+        "{error}"
+    );
+}
+
+#[test]
+fn dimensions_that_no_rule_knows_are_named() {
+    let config = model("deepseek-ai/DeepSeek-V3", "v_head_dim", 96);
+    assert_eq!(
+        ask(&config, "h200", &json!({"tensor_parallel_size": 8})).unwrap_err(),
+        "MLA with dimensions (128, 64, 96) has no prefill backend in the rules here"
+    );
+    let mut config: Value =
+        serde_json::from_str(find_model("moonshotai/Kimi-K2.5").unwrap().config_json).unwrap();
+    config["text_config"]["num_attention_heads"] = 96.into();
+    config["vision_config"] = json!({});
+    let args = json!({"tensor_parallel_size": 3, "trust_remote_code": true});
+    assert_eq!(
+        ask(&config, "h200", &args).unwrap_err(),
+        "tensor_parallel_size 3 of KimiK25ForConditionalGeneration's vision tower is not modelled"
+    );
+}
+
+/// `MambaStateDtypeCalculator.kda_state_dtype` takes no `--mamba-ssm-cache-dtype` through 0.29.
+#[test]
+fn the_dtype_of_kda_states_can_be_set_since_0_30() {
+    let states = |release: &str, dtype: &str| {
+        let args = json!({"mamba_ssm_cache_dtype": dtype, "tensor_parallel_size": 8, "trust_remote_code": true});
+        let case =
+            json!({"release": release, "model": "moonshotai/Kimi-K3", "gpu": "b200", "args": args});
+        let r = answer(&case.to_string(), 1).result.unwrap();
+        r.layers[0].unpadded_page_size_bytes
+    };
+    // 12 heads of 128 × 128 in fp32 or bf16, beside the convolution's
+    let recurrent = 12 * 128 * 128;
+    assert_eq!(states("0.29.0", "bfloat16"), states("0.29.0", "float32"));
+    assert_eq!(
+        states("0.30.0", "float32") - states("0.30.0", "bfloat16"),
+        recurrent * 2
+    );
+}
+
+/// Blocks of scales that are not square: what `validate_fp8_block_shape` and, in 0.28, `create_weights` of
+/// `vllm/model_executor/layers/quantization/fp8.py` look at. One rank alone splits nothing.
+#[test]
+fn scales_in_blocks_that_are_not_square() {
+    let ask = |n: u64, k: u64, tensor: u64| {
+        let config = find_model("Qwen/Qwen3-30B-A3B-FP8").unwrap().config_json;
+        let mut config: Value = serde_json::from_str(config).unwrap();
+        config["quantization_config"]["weight_block_size"] = json!([n, k]);
+        let args = json!({"tensor_parallel_size": tensor});
+        let case = json!({"release": "0.28.0", "hf_config": config, "gpu": "h200", "args": args});
+        let answer = answer(&case.to_string(), 1).result;
+        answer.map(drop).map_err(|error| error.refusal.to_string())
+    };
+    // 640 divides neither 4,096 inputs of the attention nor 768 of an expert
+    assert_eq!(ask(128, 640, 1), Ok(()));
+    assert_eq!(
+        ask(128, 640, 2),
+        Err("Weight input_size_per_partition = 2048 is not divisible by weight quantization block_k = 640.".to_owned())
+    );
+    assert_eq!(
+        ask(128, 512, 2),
+        Err("The input_size of down's weight = 384 is not divisible by weight quantization block_k = 512.".to_owned())
+    );
+    assert_eq!(ask(128, 128, 2), Ok(()));
+}

@@ -122,9 +122,6 @@ pub struct LayerSpec {
     pub indexes_by_block_stride: bool,
     pub topk_buffer_width: Option<u64>,
     pub index_group_leader: bool,
-    pub max_tp_shards: Option<u64>,
-    /// Whether decode context parallelism shares its tokens out.
-    pub dcp_sharded: bool,
     pub mamba: Option<MambaStates>,
 }
 
@@ -158,8 +155,6 @@ impl LayerSpec {
             indexes_by_block_stride: false,
             topk_buffer_width: None,
             index_group_leader: false,
-            max_tp_shards: None,
-            dcp_sharded: true,
             mamba: None,
         }
     }
@@ -265,7 +260,6 @@ impl LayerSpec {
     /// Mirrors `UniformTypeKVCacheSpecs.is_uniform_type`.
     pub fn same_type(&self, other: &Self) -> bool {
         self.block_size == other.block_size
-            && self.dcp_sharded == other.dcp_sharded
             && match self.kind {
                 SpecKind::FullAttention | SpecKind::MlaAttention | SpecKind::UniformType => {
                     other.kind.is_full()

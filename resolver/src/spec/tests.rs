@@ -110,17 +110,12 @@ fn types_are_told_apart_by_class_block_and_window() {
     assert!(states(Mamba, 4096).same_type(&states(Mamba, 4096)));
     assert!(!states(Mamba, 4096).same_type(&states(Mamba, 8192)));
     assert!(!states(Mamba, 4096).same_type(&states(FullAttention, 4096)));
-    // … and all by block and by who shares the tokens
+    // … and all by block
     let block = LayerSpec {
         block_size: 32,
         ..of(FullAttention)
     };
     assert!(!of(FullAttention).same_type(&block));
-    let unshared = LayerSpec {
-        dcp_sharded: false,
-        ..of(FullAttention)
-    };
-    assert!(!of(FullAttention).same_type(&unshared));
 }
 
 /// `FullAttentionSpec.merge` and its `merge_window_sizes`: what is allocated as full attention keeps its window.
