@@ -14,8 +14,11 @@ fn trace(case: &str) -> String {
     let request = parse_case(case).1.expect("a well-formed case");
     let (trace, log, end) = match resolve(&request) {
         Ok(r) => {
-            let notes: Vec<&str> = r.notes.iter().map(|note| note.code).collect();
-            let end = [r.outcome.as_str(), ": ", &notes.join(", ")].concat();
+            let notes = r.notes.iter();
+            let notes: Vec<String> = notes
+                .map(|note| format!("{}: {}\n", note.code, note.text))
+                .collect();
+            let end = notes.concat() + r.outcome.as_str();
             (r.trace, r.log, end)
         }
         Err(error) => (
