@@ -1,4 +1,4 @@
-//! Where an answer differs from what vLLM recorded. `crates/cases/tests/vectors.rs` compares by it, too.
+//! Where an answer differs from what vLLM recorded. `crates/cases/tests/all_vectors.rs` compares by it, too.
 
 use serde_json::Value;
 
