@@ -110,6 +110,27 @@ fn chunked_layers_are_no_turboquant_preset() {
         error.starts_with("Unknown TurboQuant cache dtype: 'auto'."),
         "{error}"
     );
+    // where layers of full attention stand at both ends, none is
+    let config = find_model("meta-llama/Llama-4-Scout-17B-16E-Instruct").unwrap();
+    let mut config: Value = serde_json::from_str(config.config_json).unwrap();
+    let ropes: Vec<u8> = (0..48)
+        .map(|layer| (2..46).contains(&layer).into())
+        .collect();
+    config["text_config"]["no_rope_layers"] = json!(ropes);
+    let args = json!({"kv_cache_dtype": "turboquant_k8v4", "tensor_parallel_size": 8});
+    let r = ask(&config, "h200", &args).unwrap();
+    assert_eq!((r.layers[0].count, r.layers[1].count), (4, 44));
+}
+
+/// `refine_fp8_moe_block_shape`: of an expert's 48 rows, 16 are finer than scales are spread to.
+#[test]
+fn an_expert_is_cut_by_the_ranks() {
+    let args = json!({"tensor_parallel_size": 16});
+    assert_eq!(
+        error("Qwen/Qwen3-30B-A3B-FP8", "h200", &args),
+        "The output_size of gate's and up's weight = 48 is not divisible by weight quantization \
+         block_n = 128."
+    );
 }
 
 #[test]

@@ -276,11 +276,9 @@ fn states(context: &Context, linear: Linear) -> Result<(StateRows, StateRows), B
             add(linear.conv_dim, mul(groups, of_each)?)?
         }
     };
-    let drafted = drafted_tokens(context);
-    let grows = linear.kernel != LinearKernel::Kda || context.profile.drafting.kda_conv_grows;
     Ok((
         StateRows {
-            count: add(linear.conv_len, if grows { drafted } else { 0 })?,
+            count: add(linear.conv_len, drafted_tokens(context))?,
             bytes: mul(width / tensor, element.size_bytes())?,
             dtype: element,
         },
