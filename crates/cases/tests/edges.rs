@@ -61,16 +61,23 @@ fn heads_are_counted_on_a_rank() {
 /// `MLAAttentionSpec.topk_buffer_width` tells a drafter's rows from those that an indexer serves.
 #[test]
 fn a_drafter_without_an_indexer_has_rows_of_its_own() {
-    let config: Value =
-        serde_json::from_str(find_model("deepseek-ai/DeepSeek-V3.2").unwrap().config_json).unwrap();
-    let drafter = json!({"method": "draft_model", "model": "deepseek-ai/DeepSeek-R1", "num_speculative_tokens": 2});
-    let case = json!({"release": "0.30.0", "hf_config": config, "gpu": "h200", "args": {"tensor_parallel_size": 8, "speculative_config": drafter}});
-    let r = answer(&case.to_string(), 1).result.unwrap();
-    let rows = r.layers.iter();
-    let rows: Vec<_> = rows
-        .map(|row| (row.count, row.first.starts_with("draft_model.")))
-        .collect();
-    assert_eq!(rows, [(61, false), (61, false), (61, true)]);
+    for release in ["0.28.0", "0.29.0", "0.30.0", "0.31.0", "0.32.0", "0.33.0"] {
+        for gpu in ["h200", "b200"] {
+            let drafter = json!({"method": "draft_model", "model": "deepseek-ai/DeepSeek-R1", "num_speculative_tokens": 2});
+            let args = json!({"tensor_parallel_size": 8, "speculative_config": drafter});
+            let case = json!({"release": release, "model": "deepseek-ai/DeepSeek-V3.2", "gpu": gpu, "args": args});
+            let r = answer(&case.to_string(), 1).result.unwrap();
+            let rows = r.layers.iter();
+            let rows: Vec<_> = rows
+                .map(|row| (row.count, row.first.starts_with("draft_model.")))
+                .collect();
+            assert_eq!(
+                rows,
+                [(61, false), (61, false), (61, true)],
+                "{release} {gpu}"
+            );
+        }
+    }
 }
 
 fn error(model: &str, gpu: &str, args: &Value) -> String {
