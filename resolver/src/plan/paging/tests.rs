@@ -71,6 +71,29 @@ fn windows_beside_mla_are_allocated_as_full_attention() {
     assert_eq!(layers.specs[1].block_size, 16);
 }
 
+/// `_try_get_full_allocation_fallback_groups` says so, once.
+#[test]
+fn what_is_allocated_as_what_it_is_not_is_said() {
+    let said = |specs: &[LayerSpec]| {
+        let mut trace = Trace::default();
+        let groups = by_page(&mut layers(specs), Release::LATEST.profile(), &mut trace);
+        groups.unwrap();
+        let (_, lines) = trace.into_parts();
+        lines.into_iter().map(|line| line.text).collect::<Vec<_>>()
+    };
+    assert_eq!(
+        said(&[of(MlaAttention, 576), of(SlidingWindow, 1024)]),
+        [
+            "KV cache page sizes cannot be unified; treating sliding-window layers as full \
+             attention for cache allocation. Sliding-window attention compute is unchanged."
+        ]
+    );
+    assert_eq!(
+        said(&[of(FullAttention, 576), of(SlidingWindow, 1024)]),
+        [""; 0]
+    );
+}
+
 #[test]
 fn what_is_no_plain_window_beside_mla_is_refused() {
     let (mla, window) = (of(MlaAttention, 576), of(SlidingWindow, 1024));
