@@ -89,3 +89,24 @@ fn ranks_of_prefill_hold_the_whole_cache() {
          axis. Got TP=4, PCP=2, DCP=4; valid DCP sizes are [1, 2, 8]."
     );
 }
+
+/// `_check_enough_kv_cache_memory` looks at what there is before it asks the layers what they need.
+#[test]
+fn without_memory_no_layer_is_asked() {
+    let error = |pool: u64| {
+        let case = format!(
+            r#"{{"model":"XiaomiMiMo/MiMo-V2-Flash","gpu":"h200","args":{{{SHARED},"max_model_len":32768}},"available_memory":{pool}}}"#
+        );
+        let request = parse_case(&case).1.expect("a well-formed case");
+        resolve(&request).expect_err("neither starts").refusal
+    };
+    assert_eq!(
+        error(1 << 30).to_string(),
+        "DCP not support sliding window."
+    );
+    assert!(
+        error(0)
+            .to_string()
+            .starts_with("No available memory for the cache blocks.")
+    );
+}

@@ -39,7 +39,7 @@ fn main() -> io::Result<()> {
         }
         count += 1;
         if let Ok(is_good) = panic::catch_unwind(|| target.check(&input)) {
-            good += u64::from(is_good)
+            good += u64::from(is_good);
         } else {
             let found = fuzz.join("artifacts").join(&name);
             fs::create_dir_all(&found)?;

@@ -48,13 +48,15 @@ pub(crate) fn printed(text: &str) -> Option<PrintedPool> {
     (found.available.is_some() || found.tokens.is_some()).then_some(found)
 }
 
-/// The least of what workers say is available.
+/// The least of what workers say is available. What stands in brackets is counted where no worker says it: since 0.29 it is
+/// less the null block.
 fn least(text: &str) -> Option<Interval> {
-    let places = [AVAILABLE, IN_BRACKETS].into_iter().flat_map(|words| {
-        text.match_indices(words)
-            .filter_map(move |(at, _)| gib(&text[at + words.len()..]))
-    });
-    places.map(printed_gib).min_by_key(|pool| pool.low)
+    let least_of = |words: &str| {
+        let places = text.match_indices(words);
+        let found = places.filter_map(|(at, _)| gib(&text[at + words.len()..]));
+        found.map(printed_gib).min_by_key(|pool| pool.low)
+    };
+    least_of(AVAILABLE).or_else(|| least_of(IN_BRACKETS))
 }
 
 /// `47.4 GiB` as 4,740.

@@ -4,6 +4,7 @@
 
 mod browser;
 mod cases;
+mod compare;
 mod dist;
 mod halves;
 mod instructions;

@@ -78,7 +78,7 @@ impl Demand {
             SpecKind::FullAttention | SpecKind::MlaAttention | SpecKind::UniformType => {
                 Self::Full {
                     block_size,
-                    ranks: if spec.dcp_sharded { sharing_ranks } else { 1 },
+                    ranks: sharing_ranks,
                 }
             }
         })

@@ -72,10 +72,7 @@ fn raise(layers: &mut Layers, lot: &[Layer], sizes: &[u64]) -> Result<(), Box<Re
         let spec = &mut layers.specs[layer.spec];
         let page = spec.page_size_bytes()?;
         let nearest = sizes.iter().copied().filter(|size| *size >= page).min();
-        let nearest = nearest.ok_or_else(assertion)?;
-        if page < nearest {
-            spec.page_size_padded = Some(nearest);
-        }
+        spec.page_size_padded = Some(nearest.ok_or_else(assertion)?);
     }
     Ok(())
 }

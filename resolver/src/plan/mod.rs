@@ -430,8 +430,10 @@ impl Figures {
     }
 }
 
+/// What is left of the bytes without so many periods, of which they are never less.
 fn fixed(bytes: u64, slope: u64, periods: u64) -> Result<u64, Box<Refusal>> {
-    Ok(bytes.saturating_sub(mul(slope, periods)?))
+    let rest = bytes.checked_sub(mul(slope, periods)?);
+    Ok(rest.ok_or(Refusal::TooLarge)?)
 }
 
 fn rows(

@@ -106,7 +106,7 @@ pub(super) fn pack(layers: &Layers, profile: &Profile) -> Result<Vec<Group>, Box
     let mut groups = Vec::new();
     for bucket in buckets {
         let mut count = by_pattern(&bucket)?;
-        if needed > 0 && is_free(&bucket) {
+        if is_free(&bucket) {
             let page = bucket.by_page.first().map_or(0, |(page, _)| *page);
             let fit = needed.checked_div(page).ok_or(Refusal::ZeroDivision)?;
             count = count.max(ceil_div(bucket.layers.len() as u64, fit.max(1))?);
@@ -142,11 +142,9 @@ pub(super) fn approximate_gcd(counts: &[u64], floor: u64) -> u64 {
     let most = counts.iter().copied().max().unwrap_or(0);
     (floor..=most)
         .min_by_key(|chunk| {
-            let padding: u64 = counts
-                .iter()
-                .map(|count| count.next_multiple_of(*chunk) - count)
-                .sum();
-            (padding, std::cmp::Reverse(*chunk))
+            // the counts are the same for each: least in all is least padding
+            let padded = counts.iter().map(|count| count.next_multiple_of(*chunk));
+            (padded.sum::<u64>(), std::cmp::Reverse(*chunk))
         })
         .unwrap_or(floor)
 }
@@ -154,11 +152,54 @@ pub(super) fn approximate_gcd(counts: &[u64], floor: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Release;
+    use crate::dtype::TorchDtype;
+    use crate::spec::{LayerRole, LayerSpec};
 
     #[test]
     fn least_padding_wins_and_ties_go_up() {
         assert_eq!(approximate_gcd(&[43, 21, 20], 21), 22);
         assert_eq!(approximate_gcd(&[4, 8], 1), 4);
         assert_eq!(approximate_gcd(&[3], 5), 5);
+    }
+
+    fn layers(specs: &[(SpecKind, u64, u32)]) -> Layers {
+        let mut layers = Layers::new("model.layers");
+        for (kind, head_size, count) in specs {
+            let spec = LayerSpec {
+                head_size: *head_size,
+                sliding_window: kind.is_window().then_some(128),
+                ..LayerSpec::plain(LayerRole::Attention, *kind, 16, TorchDtype::Bfloat16)
+            };
+            for _ in 0..*count {
+                let index = u32::try_from(layers.list.len()).unwrap();
+                layers.push(index, "attn", spec);
+            }
+        }
+        layers
+    }
+
+    fn sizes(release: Release, specs: &[(SpecKind, u64, u32)]) -> Vec<usize> {
+        let groups = pack(&layers(specs), release.profile()).unwrap();
+        groups.iter().map(|group| group.layers.len()).collect()
+    }
+
+    /// `_get_packed_kv_cache_groups`: a bucket that has not as many layers of each page size is no pattern. It stays
+    /// whole and is the anchor, 4 × 2048 + 2 × 1024 B, into which 2 windows of 4096 B fit.
+    #[test]
+    fn what_is_no_pattern_stays_whole() {
+        let specs = [
+            (SpecKind::MlaAttention, 64, 4),
+            (SpecKind::MlaAttention, 32, 2),
+            (SpecKind::SlidingWindow, 128, 6),
+        ];
+        assert_eq!(sizes(Release::LATEST, &specs), [6, 2, 2, 2]);
+        let even = [
+            (SpecKind::MlaAttention, 64, 2),
+            (SpecKind::MlaAttention, 32, 2),
+            (SpecKind::SlidingWindow, 128, 6),
+        ];
+        // a pattern of two repeats, to which the windows are cut
+        assert_eq!(sizes(Release::LATEST, &even), [4, 2, 2, 2]);
     }
 }

@@ -24,16 +24,10 @@ pub(super) fn by_page(
     profile: &Profile,
     trace: &mut Trace,
 ) -> Result<Vec<Group>, Box<Refusal>> {
-    let Some(unified) = unified(layers, profile)? else {
-        // MLA beside plain windows: those are allocated for every token instead
-        promote(layers)?;
-        if !groups::one_type(layers) {
-            return Err(rigid_page(layers, profile));
-        }
-        lines::windows_as_full(trace);
-        return Ok(vec![Group::uniform_type(layers.list.clone())]);
-    };
-    layers.specs = unified;
+    match unified(layers, profile)? {
+        Unified::Specs(specs) => layers.specs = specs,
+        Unified::Rigid(spec) => return as_full_attention(layers, spec, profile, trace),
+    }
     let mut groups = Vec::new();
     let buckets = buckets(layers)?;
     let counts = buckets.iter().map(|(_, members)| members.len() as u64);
@@ -80,46 +74,63 @@ fn buckets(layers: &Layers) -> Result<Vec<(LayerSpec, Vec<Layer>)>, Box<Refusal>
         .collect()
 }
 
-/// Every spec with the largest page, if it can be had; `None` where MLA pages
-/// would have to be padded and windows can be promoted instead.
+/// What becomes of pages of several sizes.
+#[derive(Debug, PartialEq, Eq)]
+enum Unified {
+    /// Every spec has the largest page.
+    Specs(Vec<LayerSpec>),
+    /// The page of this spec does not divide the largest and cannot be padded.
+    Rigid(usize),
+}
+
 /// Mirrors `unify_kv_cache_spec_page_size`.
-fn unified(layers: &Layers, profile: &Profile) -> Result<Option<Vec<LayerSpec>>, Box<Refusal>> {
+fn unified(layers: &Layers, profile: &Profile) -> Result<Unified, Box<Refusal>> {
     let most = page_sizes(layers)?.last().copied().unwrap_or_default();
     let mut specs = Vec::with_capacity(layers.specs.len());
-    for spec in &layers.specs {
+    for (index, spec) in layers.specs.iter().enumerate() {
         let page = spec.page_size_bytes()?;
         let mut spec = *spec;
         if page == most {
         } else if spec.kind == SpecKind::Mamba {
             spec.page_size_padded = Some(most);
-        } else if page != 0 && most % page == 0 {
+        } else if most.checked_rem(page).ok_or(Refusal::ZeroDivision)? == 0 {
             spec.block_size = mul(spec.block_size, most / page)?;
             if spec.page_size_bytes()? != most {
                 return Err(Refusal::raised(Stage::Plan, "AssertionError", ""));
             }
-        } else if page == 0 {
-            return Err(Box::new(Refusal::ZeroDivision));
         } else if is_rigid(&spec, profile) {
-            let promotable = layers.specs.iter().all(|spec| {
-                !matches!(
-                    spec.kind,
-                    SpecKind::SlidingWindowMla | SpecKind::ChunkedLocalAttention
-                )
-            }) && layers
-                .specs
-                .iter()
-                .any(|spec| spec.kind == SpecKind::SlidingWindow);
-            return if promotable {
-                Ok(None)
-            } else {
-                Err(rigid_page(layers, profile))
-            };
+            return Ok(Unified::Rigid(index));
         } else {
             spec.page_size_padded = Some(most);
         }
         specs.push(spec);
     }
-    Ok(Some(specs))
+    Ok(Unified::Specs(specs))
+}
+
+/// MLA beside plain windows: those are allocated for every token instead, if all layers are then of one type.
+/// Mirrors `_try_get_full_allocation_fallback_groups`, since 0.27.1; without it, vLLM stops at the `rigid` spec.
+fn as_full_attention(
+    layers: &mut Layers,
+    rigid: usize,
+    profile: &Profile,
+    trace: &mut Trace,
+) -> Result<Vec<Group>, Box<Refusal>> {
+    let refusal = rigid_page(layers, rigid, profile);
+    let has = |kind| layers.specs.iter().any(|spec| spec.kind == kind);
+    if has(SpecKind::SlidingWindowMla)
+        || has(SpecKind::ChunkedLocalAttention)
+        || !has(SpecKind::MlaAttention)
+        || !has(SpecKind::SlidingWindow)
+    {
+        return Err(refusal);
+    }
+    promote(layers)?;
+    if !groups::one_type(layers) {
+        return Err(refusal);
+    }
+    lines::windows_as_full(trace);
+    Ok(vec![Group::uniform_type(layers.list.clone())])
 }
 
 /// Whether the page cannot be padded.
@@ -131,11 +142,9 @@ fn is_rigid(spec: &LayerSpec, profile: &Profile) -> bool {
     }
 }
 
-fn rigid_page(layers: &Layers, profile: &Profile) -> Box<Refusal> {
-    let first = layers
-        .list
-        .iter()
-        .find(|layer| is_rigid(layers.spec(**layer), profile));
+/// vLLM goes by the layers: the first of the first such spec.
+fn rigid_page(layers: &Layers, rigid: usize, profile: &Profile) -> Box<Refusal> {
+    let first = layers.list.iter().find(|layer| layer.spec == rigid);
     let which = if profile.pads_by_block_stride {
         "attention layers whose backend indexes KV pages by the block stride \
          (indexes_kv_by_block_stride is True)"
@@ -235,3 +244,6 @@ fn promote(layers: &mut Layers) -> Result<(), Box<Refusal>> {
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests;

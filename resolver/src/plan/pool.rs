@@ -384,3 +384,6 @@ fn over_first(groups: &[GroupRow], bytes: impl Fn(&GroupRow) -> u64) -> Result<u
     })?;
     ceil_div(total, groups.first().map_or(1, bytes))
 }
+
+#[cfg(test)]
+mod tests;

@@ -166,3 +166,90 @@ pub(super) fn tensors(
     }
     Ok(rows)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Release;
+    use crate::dtype::TorchDtype;
+    use crate::spec::{LayerRole, SpecKind};
+
+    /// `validate_kv_cache_layout`: pages of several sizes lie side by side where a page's bytes lie together, and in one
+    /// group alone where each layer has a region of its own.
+    #[test]
+    fn not_every_layout_takes_pages_of_several_sizes() {
+        let mut layers = Layers::new("model.layers");
+        for (index, head_size) in [32, 64].into_iter().enumerate() {
+            let spec = LayerSpec {
+                head_size,
+                ..LayerSpec::plain(
+                    LayerRole::Mla,
+                    SpecKind::MlaAttention,
+                    16,
+                    TorchDtype::Bfloat16,
+                )
+            };
+            layers.push(u32::try_from(index).unwrap(), "attn", spec);
+        }
+        let group = |layers: &[_]| Group::uniform_type(layers.to_vec());
+        let one = [group(&layers.list)];
+        let two = [group(&layers.list[..1]), group(&layers.list[1..])];
+        let profile = Release::LATEST.profile();
+        let bytes = |groups: &[Group], layout| {
+            let bytes = bytes_per_block(&layers, groups, layout, profile);
+            bytes.map_err(|refusal| refusal.to_string())
+        };
+        assert_eq!(bytes(&one, KvCacheLayout::Blnhc), Ok(3072));
+        assert_eq!(bytes(&two, KvCacheLayout::Blnhc), Ok(2048));
+        assert_eq!(bytes(&one, KvCacheLayout::Lbnhc), Ok(3072));
+        let error = |layout| {
+            Err(format!(
+                "KV cache layout {layout} cannot express this model's mixed page sizes ([1024, 2048]); \
+                 a backend should declare block-outermost supported layouts (e.g. BLHNC), or set \
+                 VLLM_KV_CACHE_LAYOUT=BLHNC."
+            ))
+        };
+        assert_eq!(bytes(&two, KvCacheLayout::Lbnhc), error("LBNHC"));
+        assert_eq!(bytes(&one, KvCacheLayout::Bhlnc), error("BHLNC"));
+        assert_eq!(bytes(&one, KvCacheLayout::Lhbnc), error("LHBNC"));
+        assert_eq!(bytes(&two[..1], KvCacheLayout::Lhbnc), Ok(1024));
+    }
+
+    /// `_get_kv_cache_bytes_per_block` and what calls it, of a stage whose layers have no cache.
+    #[test]
+    fn a_stage_without_layers_stops_as_its_release_does() {
+        let layers = Layers::new("model.layers");
+        let groups = [(); 2].map(|()| Group::uniform_type(Vec::new()));
+        let stop = |release: Release, layout, groups: &[Group]| {
+            let bytes = bytes_per_block(&layers, groups, layout, release.profile());
+            bytes.map_err(|refusal| match *refusal {
+                Refusal::ZeroDivision => "a division".to_owned(),
+                other => format!("{} {other}", other.error_type()),
+            })
+        };
+        let assertion = Err("AssertionError ".to_owned());
+        for layout in [KvCacheLayout::Blhnc, KvCacheLayout::Lbnhc] {
+            assert_eq!(stop(Release::V0_31_0, layout, &groups), assertion);
+        }
+        assert_eq!(
+            stop(Release::V0_32_0, KvCacheLayout::Blhnc, &groups),
+            assertion
+        );
+        assert_eq!(stop(Release::V0_32_0, KvCacheLayout::Lbnhc, &groups), Ok(0));
+        let none = no_blocks(&groups[..1], KvCacheLayout::Lbnhc);
+        assert_eq!(*none, Refusal::ZeroDivision);
+        let latest = |layout, count: usize| stop(Release::V0_33_0, layout, &groups[..count]);
+        assert_eq!(latest(KvCacheLayout::Blhnc, 2), assertion);
+        assert_eq!(
+            latest(KvCacheLayout::Lbnhc, 1),
+            Err("a division".to_owned())
+        );
+        let error = |layout| Err(format!("ValueError {}", cannot_express(layout, &[])));
+        assert_eq!(latest(KvCacheLayout::Lbnhc, 2), error(KvCacheLayout::Lbnhc));
+        assert_eq!(latest(KvCacheLayout::Bhlnc, 1), error(KvCacheLayout::Bhlnc));
+        assert_eq!(
+            no_blocks(&groups, KvCacheLayout::Lbnhc).to_string(),
+            cannot_express(KvCacheLayout::Lbnhc, &[]).to_string()
+        );
+    }
+}

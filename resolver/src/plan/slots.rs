@@ -270,3 +270,45 @@ fn repeats(buckets: &[Bucket]) -> usize {
     let runs = buckets.iter().flat_map(|bucket| &bucket.by_page);
     runs.map(|(_, layers)| layers.len()).max().unwrap_or(0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Block;
+    use super::*;
+    use crate::dtype::TorchDtype;
+    use crate::spec::{LayerRole, SpecKind};
+
+    /// `get_kv_cache_config_from_groups` of 0.28: the block of a group whose pages differ is of its whole spec, but a
+    /// stage without its layers has no tensor.
+    #[test]
+    fn a_stage_without_layers_has_a_block_and_no_tensor() {
+        let mut layers = Layers::new("model.layers");
+        for head_size in [32, 64] {
+            let spec = LayerSpec {
+                head_size,
+                ..LayerSpec::plain(
+                    LayerRole::Mla,
+                    SpecKind::MlaAttention,
+                    16,
+                    TorchDtype::Bfloat16,
+                )
+            };
+            layers.push(0, "attn", spec);
+        }
+        let whole = Group::uniform_type(layers.list.clone());
+        let slots = |group: &Group| {
+            let groups = std::slice::from_ref(group);
+            Slots::new(&layers, groups, SlotRule::ByOffset).unwrap()
+        };
+        let full = slots(&whole);
+        assert_eq!((full.layers(), full.bytes_per_block), (2, 3072));
+        assert_eq!(Block::Slots(full).allocated_bytes(7), Ok(7 * 3072));
+        let empty = slots(&Group {
+            layers: Vec::new(),
+            ..whole
+        });
+        assert_eq!((empty.layers(), empty.bytes_per_block), (0, 3072));
+        assert_eq!(empty.tensors(&layers, 7, true), Ok(Vec::new()));
+        assert_eq!(Block::Slots(empty).allocated_bytes(7), Ok(0));
+    }
+}

@@ -38,8 +38,6 @@ pub struct Drafting {
     /// Only these families may have EAGLE3 and `DFlash` (through 0.21); none named
     /// where the model itself says so later.
     pub(crate) aux_targets: &'static [&'static str],
-    /// The convolution of KDA keeps a row for each draft token (since 0.27.1).
-    pub(crate) kda_conv_grows: bool,
     /// Whom `DSpark` asks for its backend.
     pub(crate) dspark_backend: DsparkBackend,
     /// Drafters other than MTP keep `auto` where GLM's hook makes it fp8 (since 0.32).
@@ -147,7 +145,6 @@ pub(super) const V0_33_0: Drafting = Drafting {
     chain_retains: true,
     dspark_tokens: DsparkTokens::Any,
     aux_targets: &[],
-    kda_conv_grows: true,
     dspark_backend: DsparkBackend::TargetsOnDeepseekV4,
     glm_draft_stays_auto: true,
     adapts_any_method: true,
@@ -208,7 +205,6 @@ pub(super) const V0_27_1: Drafting = Drafting {
 
 pub(super) const V0_26_0: Drafting = Drafting {
     bit: ReleaseBit(6),
-    kda_conv_grows: false,
     ..V0_27_1
 };
 

@@ -282,7 +282,6 @@ impl Shapes {
             } else {
                 KvQuantMode::None
             },
-            max_tp_shards: Some(1),
             ..LayerSpec::plain(
                 LayerRole::Window,
                 SpecKind::SlidingWindowMla,

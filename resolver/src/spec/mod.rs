@@ -3,6 +3,8 @@
 pub(crate) mod decoder;
 pub mod deepseek_v4;
 mod role;
+#[cfg(test)]
+mod tests;
 
 pub use role::LayerRole;
 
@@ -53,11 +55,6 @@ impl SpecKind {
     /// Whether blocks behind a window are given back.
     pub const fn is_window(self) -> bool {
         matches!(self, Self::SlidingWindow | Self::SlidingWindowMla)
-    }
-
-    /// Whether it is one of the MLA classes.
-    pub const fn is_mla(self) -> bool {
-        matches!(self, Self::MlaAttention | Self::SlidingWindowMla)
     }
 }
 
@@ -125,9 +122,6 @@ pub struct LayerSpec {
     pub indexes_by_block_stride: bool,
     pub topk_buffer_width: Option<u64>,
     pub index_group_leader: bool,
-    pub max_tp_shards: Option<u64>,
-    /// Whether decode context parallelism shares its tokens out.
-    pub dcp_sharded: bool,
     pub mamba: Option<MambaStates>,
 }
 
@@ -161,8 +155,6 @@ impl LayerSpec {
             indexes_by_block_stride: false,
             topk_buffer_width: None,
             index_group_leader: false,
-            max_tp_shards: None,
-            dcp_sharded: true,
             mamba: None,
         }
     }
@@ -251,16 +243,20 @@ impl LayerSpec {
     pub fn padded_page_bytes(&self) -> Result<u64, Box<Refusal>> {
         let alignment = match self.stride {
             StrideAlignment::WholeBlock(_) => 1,
-            _ => self.block_stride_alignment()?,
+            StrideAlignment::None
+            | StrideAlignment::Bytes(_)
+            | StrideAlignment::KernelBlocks(_) => self.block_stride_alignment()?,
         };
         round_up(self.page_size_bytes()?, alignment)
     }
 
     /// What the block of all layers must be a multiple of, however they lie.
-    pub const fn whole_block_alignment(&self) -> u64 {
+    pub fn whole_block_alignment(&self) -> u64 {
         match self.stride {
-            StrideAlignment::WholeBlock(bytes) if bytes > 0 => bytes,
-            _ => 1,
+            StrideAlignment::WholeBlock(bytes) => bytes.max(1),
+            StrideAlignment::None
+            | StrideAlignment::Bytes(_)
+            | StrideAlignment::KernelBlocks(_) => 1,
         }
     }
 
@@ -268,7 +264,6 @@ impl LayerSpec {
     /// Mirrors `UniformTypeKVCacheSpecs.is_uniform_type`.
     pub fn same_type(&self, other: &Self) -> bool {
         self.block_size == other.block_size
-            && self.dcp_sharded == other.dcp_sharded
             && match self.kind {
                 SpecKind::FullAttention | SpecKind::MlaAttention | SpecKind::UniformType => {
                     other.kind.is_full()
@@ -434,41 +429,5 @@ impl Layers {
     /// The layer's name in the model.
     pub fn name(&self, layer: Layer) -> String {
         format!("{}.{}.{}", layer.prefix, layer.index, layer.suffix)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn c4(block_size: u64) -> LayerSpec {
-        LayerSpec {
-            head_size: 512,
-            state_content_bytes: Some(584),
-            tokens_per_state: 4,
-            alignment: Some(576),
-            stride: StrideAlignment::KernelBlocks(256),
-            ..LayerSpec::plain(
-                LayerRole::C4,
-                SpecKind::MlaAttention,
-                block_size,
-                TorchDtype::Uint8,
-            )
-        }
-        .aligned()
-        .unwrap()
-    }
-
-    #[test]
-    fn a_page_is_padded_to_its_alignment() {
-        assert_eq!(c4(256).unpadded_page_size_bytes(), Ok(64 * 584));
-        assert_eq!(c4(256).page_size_bytes(), Ok(37_440));
-    }
-
-    #[test]
-    fn only_split_blocks_constrain_the_stride() {
-        assert_eq!(c4(256).block_stride_alignment(), Ok(1));
-        assert_eq!(c4(128).block_stride_alignment(), Ok(1));
-        assert_eq!(c4(512).block_stride_alignment(), Ok(37_440));
     }
 }

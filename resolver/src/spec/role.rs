@@ -94,3 +94,34 @@ impl Serialize for LayerRole {
         serializer.serialize_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_role_has_words_of_its_own() {
+        use LayerRole as R;
+        let all = [
+            R::Attention,
+            R::SlidingWindow,
+            R::ChunkedLocal,
+            R::Mla,
+            R::LinearState,
+            R::Window,
+            R::C4,
+            R::C128,
+            R::Indexer,
+            R::C4State,
+            R::C128State,
+            R::IndexerState,
+        ];
+        for words in [R::as_str, R::label, R::describe] {
+            let words: BTreeSet<&str> = all.into_iter().map(words).collect();
+            assert_eq!(words.len(), all.len());
+            assert!(!words.contains(""));
+        }
+    }
+}

@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 use serde_json::Value;
 
-use crate::vectors::{differences, read_vectors, resolve};
+use crate::compare::differences;
+use crate::vectors::{read_vectors, resolve};
 use crate::workspace::{Fallible, Workspace};
 
 /// Examples of one kind of difference.

@@ -52,13 +52,16 @@ pub(super) fn block_size(
     if asking.is_empty() {
         return without_attention(context);
     }
+    let asked = match asking.get(..1) {
+        Some(first) if !context.profile.block_suits_all => first,
+        _ => &asking[..],
+    };
     let before = match context.config.block_size {
         Some(tokens) => tokens,
-        None if context.profile.block_suits_all => block_size::common_block_size(&asking, around)?,
-        None => block_size::common_block_size(asking.get(..1).unwrap_or_default(), around)?,
+        None => block_size::common_block_size(asked, around)?,
     };
     trace.step(SPECS, FILE, "update_block_size_for_backend", || {
-        let names: Vec<&str> = asking.iter().map(|backend| backend.as_str()).collect();
+        let names: Vec<&str> = asked.iter().map(|backend| backend.as_str()).collect();
         if context.config.block_size.is_some() {
             format!("the block size is {before}, as asked")
         } else {
@@ -130,7 +133,6 @@ fn token_page(
     if context.common.use_mla {
         let spec = LayerSpec {
             head_size: context.common.head_size,
-            kv_quant_mode: mode,
             ..LayerSpec::plain(LayerRole::Mla, SpecKind::MlaAttention, 1, row)
         };
         return spec.page_size_bytes();

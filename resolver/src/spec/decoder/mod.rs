@@ -108,18 +108,26 @@ impl Context<'_> {
         self.drafts_for.unwrap_or((self.common, self.decoder))
     }
 
+    /// Query heads for each KV head, on one rank.
+    fn gqa_ratio(&self, heads: u64) -> u64 {
+        let kv = self.model().0.num_key_value_heads / self.config.tensor_parallel_size;
+        heads / kv.max(1)
+    }
+
     /// What backends look at beside a layer.
     pub fn surroundings(&self, cache_dtype: CacheDtype) -> Surroundings {
         let (common, decoder) = self.model();
-        let tensor = self.config.tensor_parallel_size;
-        let heads = common.num_attention_heads / tensor;
-        let kv = (common.num_key_value_heads / tensor).max(1);
+        let heads = common.num_attention_heads / self.config.tensor_parallel_size;
         Surroundings {
             rules: self.target.rules,
             arch: self.target.arch,
             capability: self.capability,
             heads_per_rank: heads,
-            gqa_ratio: if common.use_mla { 1 } else { heads / kv },
+            gqa_ratio: if common.use_mla {
+                1
+            } else {
+                self.gqa_ratio(heads)
+            },
             mla: decoder.mla.map(|dims| select::MlaDims {
                 qk_nope_head_dim: dims.qk_nope_head_dim,
                 qk_rope_head_dim: dims.qk_rope_head_dim,

@@ -7,7 +7,7 @@ use crate::anatomy::{LinearStates, StateRows};
 use crate::backend::block_size::window_block_size;
 use crate::backend::kernel_block::{Asking, KernelBlock, kernel_blocks};
 use crate::backend::layer::{FixedBackend, LayerBackend};
-use crate::dtype::{CacheDtype, KvQuantMode, TorchDtype};
+use crate::dtype::{CacheDtype, TorchDtype};
 use crate::error::Refusal;
 use crate::model::decoder::{Attention, HeadSharing, LayerKind, Linear, LinearKernel};
 use crate::release::{Checkpoints, WindowBlock};
@@ -204,7 +204,6 @@ fn mla_spec(
         kv_quant_mode: dtype.quant_mode(),
         topk_buffer_width: context.decoder.index_topk,
         index_group_leader: leads && context.profile.leaders_have_specs,
-        max_tp_shards: Some(1),
         ..LayerSpec::plain(
             LayerRole::Mla,
             SpecKind::MlaAttention,
@@ -220,8 +219,6 @@ fn indexer(context: &Context, block: &Block) -> Result<LayerSpec, Box<Refusal>> 
     let dim = context.decoder.index_head_dim;
     let spec = LayerSpec {
         head_size: add(dim, dim / INDEXER_QUANT_BLOCK * 4)?,
-        kv_quant_mode: KvQuantMode::None,
-        max_tp_shards: Some(1),
         ..LayerSpec::plain(
             LayerRole::Indexer,
             SpecKind::MlaAttention,
@@ -279,11 +276,9 @@ fn states(context: &Context, linear: Linear) -> Result<(StateRows, StateRows), B
             add(linear.conv_dim, mul(groups, of_each)?)?
         }
     };
-    let drafted = drafted_tokens(context);
-    let grows = linear.kernel != LinearKernel::Kda || context.profile.drafting.kda_conv_grows;
     Ok((
         StateRows {
-            count: add(linear.conv_len, if grows { drafted } else { 0 })?,
+            count: add(linear.conv_len, drafted_tokens(context))?,
             bytes: mul(width / tensor, element.size_bytes())?,
             dtype: element,
         },
@@ -317,7 +312,6 @@ fn linear_spec(
     Ok(LayerSpec {
         tokens_per_state: -1,
         page_size_padded: block.state_page,
-        dcp_sharded: false,
         mamba: Some(MambaStates {
             state_bytes: state_bytes(context, linear)?,
             blocks_per_request: add(

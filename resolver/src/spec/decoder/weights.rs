@@ -74,7 +74,7 @@ pub(super) fn mlp(context: &Context) -> Result<(), Box<Refusal>> {
             experts(width / slices, weights.hidden_size, block)
         }
         // `vllm/model_executor/layers/quantization/fp8.py` `create_weights` of 0.28
-        Some(block) if slices == 1 && (width / slices).is_multiple_of(block.n) => Ok(()),
+        Some(block) if slices == 1 && width.is_multiple_of(block.n) => Ok(()),
         Some(block) => whole_experts(width / slices, block),
         None => Ok(()),
     }
@@ -180,6 +180,16 @@ mod tests {
             "The output_size of gate's and up's weight = 48 is not divisible by weight \
              quantization block_n = 128."
         );
+        // whole rows are no whole blocks where those are longer, and 16 is finer than any scale is spread to
+        let long = Fp8Block { n: 16, k: 64 };
+        for refused in [experts(48, 2048, long), whole_experts(48, long)] {
+            assert_eq!(
+                refused.unwrap_err().to_string(),
+                "The input_size of down's weight = 48 is not divisible by weight quantization \
+                 block_k = 64."
+            );
+        }
+        assert_eq!(whole_experts(64, long), Ok(()));
         assert_eq!(
             divide(32_000, 3).unwrap_err().to_string(),
             "32000 is not divisible by 3"
