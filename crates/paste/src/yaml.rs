@@ -254,11 +254,25 @@ pub(crate) fn list(text: &str) -> Vec<Word> {
 fn words(lines: &[Line], at: &mut usize, indent: usize, value: &str) -> Vec<Word> {
     if value.starts_with('[') {
         let mut text = value.to_owned();
-        while !python::bracketed(&text).1 && *at < lines.len() && text.len() < MOST_FLOW_BYTES {
-            text.push('\n');
-            text.push_str(lines[*at].text);
-            *at += 1;
+        // twice as many lines each time: what is left open is not read anew with every line
+        let mut more = 1;
+        let mut rest = lines[*at..].iter();
+        while !python::bracketed(&text).1 && !rest.as_slice().is_empty() {
+            if text.len() >= MOST_FLOW_BYTES {
+                break;
+            }
+            for line in rest.by_ref().take(more) {
+                text.push('\n');
+                text.push_str(line.text);
+            }
+            more *= 2;
         }
+        let (inside, is_whole) = python::bracketed(&text);
+        *at = if is_whole {
+            *at + inside.matches('\n').count()
+        } else {
+            lines.len() - rest.len()
+        };
         return flow(&text);
     }
     if value.is_empty() || value.starts_with('#') {
