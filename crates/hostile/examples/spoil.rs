@@ -38,19 +38,17 @@ fn main() -> io::Result<()> {
             input = target.spoil(&input, rng.u64(..), MOST_BYTES);
         }
         count += 1;
-        match panic::catch_unwind(|| target.check(&input)) {
-            Ok(is_good) => good += u64::from(is_good),
-            Err(_) => {
-                let found = fuzz.join("artifacts").join(&name);
-                fs::create_dir_all(&found)?;
-                let path = found.join(format!("spoilt-{:016x}", rng.u64(..)));
-                fs::write(&path, &input)?;
-                return Err(io::Error::other(format!(
-                    "input {count}: {}",
-                    path.display()
-                )));
-            }
-        }
+        let Ok(is_good) = panic::catch_unwind(|| target.check(&input)) else {
+            let found = fuzz.join("artifacts").join(&name);
+            fs::create_dir_all(&found)?;
+            let path = found.join(format!("spoilt-{:016x}", rng.u64(..)));
+            fs::write(&path, &input)?;
+            return Err(io::Error::other(format!(
+                "input {count}: {}",
+                path.display()
+            )));
+        };
+        good += u64::from(is_good);
     }
     println!("{name}: {count} inputs in {seconds} s, {good} of them came to something");
     Ok(())

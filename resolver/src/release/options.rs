@@ -240,7 +240,8 @@ impl Options {
     #[must_use]
     pub fn named(self, name: &str) -> Option<CliOption> {
         let mut found = None;
-        self.each(name, &mut |spelling, option| {
+        let spelled = ["--", &name.replace('_', "-")].concat();
+        self.each(&spelled, &mut |spelling, option| {
             if option.name == name && spelling.before == "--" {
                 found = Some(option);
             }
@@ -321,30 +322,17 @@ impl Options {
     }
 }
 
-/// Whether some spelling of a name may begin so: a look that costs less than all of its spellings.
-fn may_be(name: &str, wanted: &str) -> bool {
-    let wanted = wanted.trim_start_matches('-');
-    let wanted = wanted.strip_prefix("no-").unwrap_or(wanted);
-    // a part of what stands before a name may be all there is
-    if ["no-", "enable-", "disable-"]
-        .iter()
-        .any(|before| before.starts_with(wanted))
-    {
-        return true;
-    }
-    let core = |text| {
-        ["enable", "disable"]
-            .iter()
-            .fold(text, |text: &str, before| {
-                let rest = text.strip_prefix(before);
-                rest.and_then(|rest| rest.strip_prefix(['-', '_']))
-                    .unwrap_or(text)
-            })
+/// Whether some spelling of a name begins so, if it has that spelling: its shape takes longer to look up.
+fn may_be(name: &'static str, wanted: &str) -> bool {
+    let begins = |before, name| Spelling { before, name }.begins(wanted);
+    let inverse = |part, before| {
+        let rest = name.strip_prefix(part);
+        rest.is_some_and(|rest| begins(before, rest))
     };
-    let letters = core(name).bytes().zip(core(wanted).bytes());
-    letters
-        .into_iter()
-        .all(|(a, b)| a == b || (a, b) == (b'_', b'-'))
+    begins("--", name)
+        || begins("--no-", name)
+        || inverse("enable_", "--disable-")
+        || inverse("disable_", "--enable-")
 }
 
 fn shape_of(name: &str) -> Shape {
