@@ -92,7 +92,7 @@ pub fn read(query: &str) -> Read {
         })
         .partition(|(key, ..)| key == name::MODEL);
     for (key, value, pair) in models.into_iter().chain(others) {
-        if key == name::MODEL && value == PASTED {
+        if key == name::MODEL && value.trim() == PASTED {
             read.input.choose_model(ModelChoice::Pasted);
             continue;
         }

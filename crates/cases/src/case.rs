@@ -9,7 +9,7 @@ use kv_resolver::{EngineArgs, Environment, Refusal, Release, Request, Usage, Val
 use crate::gpu::gpu;
 
 /// Config files beyond this size are not read: more takes longer than a person waits. The largest real one has 90 kB.
-pub const MOST_CONFIG_BYTES: usize = 4 << 20;
+pub const MOST_CONFIG_BYTES: usize = 1 << 20;
 
 /// A case that cannot be answered as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]

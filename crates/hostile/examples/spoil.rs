@@ -38,9 +38,7 @@ fn main() -> io::Result<()> {
             input = target.spoil(&input, rng.u64(..), MOST_BYTES);
         }
         count += 1;
-        if let Ok(is_good) = panic::catch_unwind(|| target.check(&input)) {
-            good += u64::from(is_good);
-        } else {
+        let Ok(is_good) = panic::catch_unwind(|| target.check(&input)) else {
             let found = fuzz.join("artifacts").join(&name);
             fs::create_dir_all(&found)?;
             let path = found.join(format!("spoilt-{:016x}", rng.u64(..)));
@@ -49,7 +47,8 @@ fn main() -> io::Result<()> {
                 "input {count}: {}",
                 path.display()
             )));
-        }
+        };
+        good += u64::from(is_good);
     }
     println!("{name}: {count} inputs in {seconds} s, {good} of them came to something");
     Ok(())

@@ -154,7 +154,7 @@ fn more_than_any_model_has_is_refused_before_it_is_looked_at() {
     let keys = (0..5000).map(|key| (key.to_string(), Value::Null));
     assert_eq!(
         refused("quantization_config", Value::Object(keys.collect())),
-        "config.json: an object has 5000 entries; 4096 are read at most"
+        "config.json: an object has 5000 entries; 2048 are read at most"
     );
 }
 

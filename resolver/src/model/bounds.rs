@@ -18,7 +18,7 @@ pub(super) const MOST_TOKENS: u64 = 1 << 32;
 /// How much RoPE stretches them.
 pub(super) const MOST_FACTOR: f64 = 65_536.0;
 /// Keys of an object: the most that a model has is 401.
-const MOST_KEYS: usize = 1 << 12;
+const MOST_KEYS: usize = 1 << 11;
 /// Entries of a list: the most that a model has is 712, names of what is not quantised.
 const MOST_ENTRIES: usize = 1 << 14;
 

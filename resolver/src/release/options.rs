@@ -208,7 +208,7 @@ impl Options {
         }
         let mut found: Option<CliOption> = None;
         let mut other = None;
-        self.each(&|name| may_be(name, spelled), &mut |spelling, option| {
+        self.each(spelled, &mut |spelling, option| {
             if spelling.begins(spelled) {
                 match found {
                     None => found = Some(option),
@@ -228,7 +228,7 @@ impl Options {
     #[must_use]
     pub fn exact(self, spelled: &str) -> Option<CliOption> {
         let mut found = None;
-        self.each(&|name| may_end(name, spelled), &mut |spelling, option| {
+        self.each(spelled, &mut |spelling, option| {
             if found.is_none() && spelling.is(spelled) {
                 found = Some(option);
             }
@@ -240,7 +240,8 @@ impl Options {
     #[must_use]
     pub fn named(self, name: &str) -> Option<CliOption> {
         let mut found = None;
-        self.each(&|other| other == name, &mut |spelling, option| {
+        let spelled = ["--", &name.replace('_', "-")].concat();
+        self.each(&spelled, &mut |spelling, option| {
             if option.name == name && spelling.before == "--" {
                 found = Some(option);
             }
@@ -248,8 +249,8 @@ impl Options {
         found
     }
 
-    /// Every spelling with its option, or at least those of wanted names: what follows a name takes long to tell.
-    fn each(self, is_wanted: &dyn Fn(&str) -> bool, see: &mut dyn FnMut(Spelling, CliOption)) {
+    /// Every spelling with its option, or at least those that begin so.
+    fn each(self, wanted: &str, see: &mut dyn FnMut(Spelling, CliOption)) {
         let server = SERVER.iter().chain(&SERVER_LATER);
         for (releases, shape, names) in server {
             if self.bit.is_in(*releases) {
@@ -259,12 +260,12 @@ impl Options {
             }
         }
         for name in self.names.names() {
-            if is_wanted(name) && !(name == HIDDEN.0 && self.bit.is_in(HIDDEN.1)) {
+            if may_be(name, wanted) && !(name == HIDDEN.0 && self.bit.is_in(HIDDEN.1)) {
                 self.spell(name, shape_of(name), true, see);
             }
         }
         for (short, name, releases) in SHORT.iter().chain(&OTHER) {
-            if self.bit.is_in(*releases) && is_wanted(short) {
+            if self.bit.is_in(*releases) && short.starts_with(wanted) {
                 let shape = shape_of(name);
                 let option = CliOption {
                     name,
@@ -321,32 +322,17 @@ impl Options {
     }
 }
 
-fn core<'a>(text: &'a str, parts: &[&str]) -> &'a str {
-    let parts = parts.iter();
-    parts.fold(text, |text, part| text.strip_prefix(part).unwrap_or(text))
-}
-
-/// Whether some spelling of a name may be this one: each ends with the name, or with what is turned on or off.
-fn may_end(name: &str, spelled: &str) -> bool {
-    let name = core(name, &["enable_", "disable_"]).bytes().rev();
-    let mut pairs = name.zip(spelled.bytes().rev());
-    pairs.all(|(a, b)| a == b || (a, b) == (b'_', b'-'))
-}
-
-/// Whether some spelling of a name may begin so: a look that costs less than all of its spellings.
-fn may_be(name: &str, wanted: &str) -> bool {
-    let name = core(name.trim_start_matches('-'), &["enable_", "disable_"]);
-    let wanted = core(wanted.trim_start_matches('-'), &["no-"]);
-    // a part of what stands before a name may be all there is
-    if ["no-", "enable-", "disable-"]
-        .iter()
-        .any(|before| before.starts_with(wanted))
-    {
-        return true;
-    }
-    let wanted = core(wanted, &["enable-", "enable_", "disable-", "disable_"]);
-    let mut letters = name.bytes().zip(wanted.bytes());
-    letters.all(|(a, b)| a == b || (a, b) == (b'_', b'-'))
+/// Whether some spelling of a name begins so, if it has that spelling: its shape takes longer to look up.
+fn may_be(name: &'static str, wanted: &str) -> bool {
+    let begins = |before, name| Spelling { before, name }.begins(wanted);
+    let inverse = |part, before| {
+        let rest = name.strip_prefix(part);
+        rest.is_some_and(|rest| begins(before, rest))
+    };
+    begins("--", name)
+        || begins("--no-", name)
+        || inverse("enable_", "--disable-")
+        || inverse("disable_", "--enable-")
 }
 
 fn shape_of(name: &str) -> Shape {
@@ -432,7 +418,7 @@ mod tests {
                 }
             }
             let mut count = 0;
-            options.each(&|_| true, &mut |_, _| count += 1);
+            options.each("", &mut |_, _| count += 1);
             assert_eq!(
                 count,
                 dumped.len() - usize::from(has_help(&dumped)),
