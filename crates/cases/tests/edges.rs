@@ -202,3 +202,19 @@ fn scales_in_blocks_that_are_not_square() {
     );
     assert_eq!(ask(128, 128, 2), Ok(()));
 }
+
+/// `_fa4_hd256_fallback_reason`: FA4's own kernel for heads of 256 takes no sinks.
+#[test]
+fn heads_of_256_with_sinks_take_another_kernel() {
+    let version = |config: &Value| {
+        let r = ask(config, "b200", &json!({"attention_backend": "FLASH_ATTN"})).unwrap();
+        let lines = r.log.into_iter().map(|line| line.text);
+        let mut versions = lines.filter(|line| line.starts_with("Using FlashAttention version"));
+        versions.next()
+    };
+    let line = |version: u8| Some(format!("Using FlashAttention version {version}"));
+    let sinks = model("openai/gpt-oss-20b", "head_dim", 256);
+    assert_eq!(version(&sinks), line(2));
+    let none = model("Qwen/Qwen3-8B", "head_dim", 256);
+    assert_eq!(version(&none), line(4));
+}

@@ -397,10 +397,10 @@ fn by_model(
     context: &Context,
 ) -> Result<AttentionBackend, Box<Refusal>> {
     let around = context.surroundings(dtype);
+    // whether there are sinks is all the same: they turn a third version into a fourth
     let shape = Shape {
         head_size: Some(attention.head_dim),
         head_size_v: Some(attention.head_dim_v),
-        has_sinks: attention.sinks,
         ..Shape::default()
     };
     let backend = match context.config.attention_backend {
