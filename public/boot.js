@@ -42,8 +42,9 @@ globalThis.kvLoadSecondHalf = (exports) => {
   join(exports);
 };
 
-async function fetched(name) {
-  const response = await fetch(new URL(name, import.meta.url));
+// Anew where it was damaged on its way, for a browser may keep it for good.
+async function fetched(name, turn = 0) {
+  const response = await fetch(new URL(name, import.meta.url), { cache: turn ? 'reload' : 'default' });
   if (!response.ok) throw new Error(`the server answered ${response.status}`);
   return new Uint8Array(await response.arrayBuffer());
 }
@@ -60,14 +61,14 @@ async function unpacked(packed, behind) {
 }
 
 // Its bytes are kept, for the second half is packed behind them.
-async function firstHalf() {
-  const [packed, module] = await Promise.all([fetched(FIRST), fetched(UNPACK)]);
+async function firstHalf(turn) {
+  const [packed, module] = await Promise.all([fetched(FIRST, turn), fetched(UNPACK, turn)]);
   unpacker = await WebAssembly.compile(module);
   first = await unpacked(packed);
   return { module_or_path: await WebAssembly.compile(first) };
 }
 
-async function secondHalf(coming = fetched(SECOND)) {
+async function secondHalf(turn, coming = fetched(SECOND, turn)) {
   return WebAssembly.compile(await unpacked(await coming, first));
 }
 
@@ -75,7 +76,7 @@ async function secondHalf(coming = fetched(SECOND)) {
 async function atLast(load) {
   for (let turn = 0; ; turn += 1) {
     try {
-      const loaded = await load();
+      const loaded = await load(turn);
       document.getElementById('not-loaded')?.remove();
       return loaded;
     } catch (error) {
@@ -140,14 +141,10 @@ function interest() {
 
 if (location.search || location.hash) {
   // another question than the first: it takes all of the program
-  let coming = fetched(SECOND);
+  const coming = fetched(SECOND);
   coming.catch(() => undefined);
   const program = await atLast(firstHalf);
-  compiled = await atLast(() => {
-    const second = secondHalf(coming);
-    coming = undefined;
-    return second;
-  });
+  compiled = await atLast((turn) => secondHalf(turn, turn ? undefined : coming));
   join(await init(program));
 } else {
   globalThis.kvSecondHalf = new Promise((resolve) => {
@@ -156,7 +153,7 @@ if (location.search || location.hash) {
   const release = hold();
   const exports = await init(await atLast(firstHalf));
   await interest();
-  const later = await atLast(() => secondHalf());
+  const later = await atLast(secondHalf);
   compiled ??= later;
   join(exports);
   release();

@@ -126,6 +126,18 @@ for (const [half, path] of [['first-*.lzma', ''], ['second-*.lzma', '?gpu=b200']
   });
 }
 
+for (const half of ['first-', 'second-']) {
+  test(`a damaged ${half}half is fetched anew, though the browser was told to keep it`, async () => {
+    context.server.damaged.push(half);
+    await withPage(context, { path: '?gpu=b200' }, async (page) => {
+      await page.getByRole('alert').filter({ hasText: 'tried again' }).waitFor();
+      await mounted(page);
+      await page.locator('.sentence b', { hasText: 'B200' }).first().waitFor();
+      assert.deepEqual(context.server.damaged, []);
+    });
+  });
+}
+
 test('another question than the first waits for all of the program, once', async () => {
   await withPage(context, { path: '?gpu=b200' }, async (page) => {
     await page.waitForLoadState('networkidle');

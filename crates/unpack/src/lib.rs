@@ -4,7 +4,8 @@
 //! (`browser.rs` has its exports), which `public/boot.js` runs before anything else: in JavaScript it would take five times as
 //! long while the code is cold.
 //!
-//! Packed bytes begin with the length of what they hold, in four bytes, least first; then comes the stream.
+//! Packed bytes begin with the length and the checksum of what they hold, in four bytes each, least first; then comes the
+//! stream. LZMA would not tell of a bit that turned, and what it makes of it may still be a program: another one.
 
 #![cfg_attr(target_arch = "wasm32", no_std)]
 
@@ -36,6 +37,8 @@ pub struct Unpacker {
     packed: Vec<u8>,
     from: usize,
     remaining: usize,
+    checksum: u32,
+    expected: u32,
 }
 
 impl Unpacker {
@@ -44,8 +47,9 @@ impl Unpacker {
     /// # Errors
     /// Where the packed bytes have no length.
     pub fn new(packed: Vec<u8>, behind: &[u8]) -> Result<Self, Damaged> {
-        let length = *packed.first_chunk().ok_or(Damaged)?;
-        let length = u32::from_le_bytes(length);
+        let head: &[u8; 8] = packed.first_chunk().ok_or(Damaged)?;
+        let [a, b, c, d, checksum @ ..] = *head;
+        let length = u32::from_le_bytes([a, b, c, d]);
         let stream = LzmaStream::new(
             u64::from(length),
             LITERAL_CONTEXT_BITS,
@@ -56,9 +60,11 @@ impl Unpacker {
         );
         Ok(Self {
             stream: stream.map_err(|_| Damaged)?,
+            from: head.len(),
             packed,
-            from: size_of_val(&length),
             remaining: length as usize,
+            checksum: CHECKSUM_OF_NOTHING,
+            expected: u32::from_le_bytes(checksum),
         })
     }
 
@@ -83,10 +89,23 @@ impl Unpacker {
             }
             self.from += step.bytes_consumed;
             self.remaining -= step.bytes_produced;
-            piece = &mut piece[step.bytes_produced..];
+            let (filled, empty) = piece.split_at_mut(step.bytes_produced);
+            self.checksum = checksum(self.checksum, filled);
+            piece = empty;
+            if self.remaining == 0 && self.checksum != self.expected {
+                return Err(Damaged);
+            }
         }
         Ok(())
     }
+}
+
+const CHECKSUM_OF_NOTHING: u32 = 0x811c_9dc5;
+
+/// FNV-1a, of one piece after another: it is to find accidents.
+fn checksum(before: u32, piece: &[u8]) -> u32 {
+    let step = |hash: u32, byte: &u8| (hash ^ u32::from(*byte)).wrapping_mul(0x0100_0193);
+    piece.iter().fold(before, step)
 }
 
 /// How far back the bytes may refer: to the first of those that they are packed behind.
@@ -135,6 +154,24 @@ mod tests {
         assert!(packed.len() < 200, "{}", packed.len());
         assert_eq!(unpack(packed.clone(), &behind, 4096), Ok(bytes));
         assert_ne!(unpack(packed, &alone, 4096).ok(), Some(behind.repeat(3)));
+    }
+
+    #[test]
+    fn no_bit_turns_unseen() {
+        let bytes: Vec<u8> = (0..2000_u32)
+            .flat_map(|it| (it * it).to_le_bytes())
+            .collect();
+        let packed = pack(&bytes, &[]).unwrap();
+        for bit in (0..packed.len() * 8).step_by(7) {
+            let mut turned = packed.clone();
+            turned[bit / 8] ^= 1 << (bit % 8);
+            let unpacked = unpack(turned, &[], 4096);
+            // what the coder writes last may say nothing
+            assert!(
+                unpacked.as_ref().is_err() || unpacked.as_ref() == Ok(&bytes),
+                "bit {bit}"
+            );
+        }
     }
 
     #[test]
