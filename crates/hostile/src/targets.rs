@@ -159,6 +159,10 @@ fn comes_back(command: &Command) {
     let (args, _) = command.args();
     let env = command.environment();
     let model = command.model.as_deref().unwrap_or_default();
+    // lines within a name may be those of a container's description, which is read, too
+    if model.contains('\n') {
+        return;
+    }
     let Ok(written) = serve_command(model, &args, &env) else {
         return;
     };
