@@ -19,8 +19,15 @@ pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
     let text = if matches.get_flag("json") {
         resolution.anatomy_json()
     } else {
-        let heading = format!("{model} on {}", request.gpu.name);
-        written(&resolution, &heading, matches.get_flag("c"))
+        let beyond = render::beyond(&request);
+        if matches.get_flag("c") {
+            let mut heading = vec![format!("{model} on {}", request.gpu.name)];
+            heading.extend(beyond);
+            written(&resolution, &heading.join(". "), true)
+        } else {
+            let first: String = beyond.iter().map(|text| format!("{text}\n\n")).collect();
+            first + &written(&resolution, "", false)
+        }
     };
     lines::print(&text)?;
     Ok(Exit::of(resolution.outcome))

@@ -15,12 +15,18 @@ pub fn resolve(file: Option<&String>) -> io::Result<Exit> {
     let out = io::stdout().lock();
     match file.map(String::as_str) {
         None | Some("-") => stream(io::stdin(), out),
-        Some(path) => {
-            let file = File::open(path)
-                .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
-            stream(file, out)
-        }
+        Some(path) => stream(open(path)?, out),
     }
+}
+
+/// A file to read; the error names it.
+pub fn open(path: &str) -> io::Result<File> {
+    let opened = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
+        // it opens, and is only refused when it is read
+        true => Err(io::ErrorKind::IsADirectory.into()),
+        false => Ok(file),
+    });
+    opened.map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
 /// The kind of every case on standard input, tab between its parts.
