@@ -25,8 +25,9 @@ pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
             heading.extend(beyond);
             written(&resolution, &heading.join(". "), true)
         } else {
-            let first: String = beyond.iter().map(|text| format!("{text}\n\n")).collect();
-            first + &written(&resolution, "", false)
+            let mut parts = beyond;
+            parts.push(written(&resolution, "", false));
+            parts.join("\n\n")
         }
     };
     lines::print(&text)?;

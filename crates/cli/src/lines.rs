@@ -21,10 +21,12 @@ pub fn resolve(file: Option<&String>) -> io::Result<Exit> {
 
 /// A file to read; the error names it.
 pub fn open(path: &str) -> io::Result<File> {
-    let opened = File::open(path).and_then(|file| match file.metadata()?.is_dir() {
-        // it opens, and is only refused when it is read
-        true => Err(io::ErrorKind::IsADirectory.into()),
-        false => Ok(file),
+    let opened = File::open(path).and_then(|file| {
+        // a folder opens, and is only refused when it is read
+        if file.metadata()?.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok(file)
     });
     opened.map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
