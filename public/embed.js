@@ -1,5 +1,6 @@
 // <kv-explorer model="deepseek-ai/DeepSeek-V4-Flash" gpu="b200" part="matrix"></kv-explorer>: an answer of KV Explorer within
 // another page. Attributes are the parameters of the explorer's address (flags as on the command line or by their names);
+// what is left out is as on the explorer's first view: `tensor-parallel-size` is 8 there, not 1 as for vLLM and `kvx`.
 // `part` is matrix, cell, chart or layout; `theme` is light, dark, or what the page around it has.
 //
 // It is a frame of the explorer that stands where this script does: nothing of the page around it is read but the colour

@@ -88,10 +88,11 @@ pub fn read(query: &str) -> Read {
         .filter(|pair| !pair.is_empty())
         .map(|pair| {
             let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-            (kept::spelling(&decode(key)), decode(value), pair)
+            let written = decode(key);
+            (kept::spelling(&written), written, decode(value), pair)
         })
         .partition(|(key, ..)| key == name::MODEL);
-    for (key, value, pair) in models.into_iter().chain(others) {
+    for (key, written, value, pair) in models.into_iter().chain(others) {
         if key == name::MODEL && value.trim() == PASTED {
             read.input.choose_model(ModelChoice::Pasted);
             continue;
@@ -110,7 +111,12 @@ pub fn read(query: &str) -> Read {
                 Ok(_) => "no such parameter".to_owned(),
             },
         };
-        read.problems.push(format!("{}: {problem}", clip(&key)));
+        // by the name that the address has; an error of a flag begins with the flag's own
+        let problem = problem
+            .strip_prefix(&key)
+            .and_then(|rest| rest.strip_prefix(": "))
+            .unwrap_or(&problem);
+        read.problems.push(format!("{}: {problem}", clip(&written)));
     }
     if read.input.model == ModelChoice::Pasted && read.input.pasted.is_empty() {
         read.input.choose_model(default_model());

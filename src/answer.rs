@@ -11,6 +11,7 @@ use kv_resolver::{CacheDtype, Outcome, Refusal, Request, Resolution, StartupErro
 
 use crate::asked::Asked;
 use crate::pool::AskedPool;
+use crate::text;
 
 /// The whole answer for the chosen cell.
 #[derive(Debug, Clone, PartialEq)]
@@ -139,7 +140,7 @@ impl Answer {
     pub fn outcome(&self) -> Outcome {
         match &self.result {
             Ok(resolution) => resolution.outcome,
-            Err(error) => error.refusal.outcome(),
+            Err(error) => text::outcome_of(&error.refusal),
         }
     }
 

@@ -11,6 +11,7 @@ use kv_resolver::{
 
 use crate::asked::Asked;
 use crate::pool::AskedPool;
+use crate::text;
 
 /// How many requests of the context length fit.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,7 +82,7 @@ impl Cell {
     /// Of what stops it.
     fn stopped(refusal: Option<&Refusal>) -> Self {
         Self::Stops {
-            outcome: refusal.map_or(Outcome::DoesNotFit, Refusal::outcome),
+            outcome: refusal.map_or(Outcome::DoesNotFit, text::outcome_of),
             stage: refusal.map_or(Stage::Plan, Refusal::stage),
         }
     }

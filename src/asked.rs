@@ -99,6 +99,13 @@ pub fn flag_value(flag: Flag, text: &str) -> Result<Option<Value>, String> {
         return Ok(None);
     }
     let value = flag.parse_text(text).map_err(|error| error.to_string())?;
+    // Python has them, but they are no share of anything
+    if matches!(value, Value::Float(number) if !number.is_finite()) {
+        return Err(format!(
+            "{flag}: expected a number, got {}",
+            quoted(text.trim())
+        ));
+    }
     // the range is checked where the value is set
     EngineArgs::default()
         .set(flag, &value)
@@ -312,19 +319,12 @@ impl Asked {
         }
     }
 
-    /// GPUs that share each layer, for prose.
-    pub fn tensor_parallel(&self) -> Option<&str> {
-        self.text_of(Flag::TensorParallelSize)
-    }
-
-    /// Engines that each hold the whole model, for prose.
-    pub fn data_parallel(&self) -> Option<&str> {
-        self.text_of(Flag::DataParallelSize)
-    }
-
-    /// Stages that share out the layers, for prose.
-    pub fn pipeline_parallel(&self) -> Option<&str> {
-        self.text_of(Flag::PipelineParallelSize)
+    /// GPUs that share each layer, replicas or stages, for prose: where there are several.
+    pub fn several(&self, flag: Flag) -> Option<i128> {
+        match flag_value(flag, self.text_of(flag)?) {
+            Ok(Some(Value::Integer(size))) => Some(size).filter(|size| *size > 1),
+            Ok(_) | Err(_) => None,
+        }
     }
 
     fn text_of(&self, flag: Flag) -> Option<&str> {
@@ -496,6 +496,16 @@ mod tests {
                 Field::Pool,
             ]
         );
+    }
+
+    #[test]
+    fn only_several_gpus_are_counted() {
+        let mut input = Input::default();
+        for (text, several) in [("8", Some(8)), ("1", None), ("0", None), ("-1", None)] {
+            input.set_flag(Flag::TensorParallelSize, text);
+            let asked = read(&input).unwrap();
+            assert_eq!(asked.several(Flag::TensorParallelSize), several, "{text}");
+        }
     }
 
     #[test]

@@ -109,6 +109,18 @@ mod tests {
     }
 
     #[test]
+    fn what_is_no_question_is_never_verified() {
+        let record = Record::parse(include_str!("../public/record.json")).unwrap();
+        let mut answer = Answer::clone(&answer(&Input::default()));
+        assert_eq!(record.standing(&answer).0, "verified");
+        let mut request = answer.request();
+        request.args.gpu_memory_utilization = Some(f64::NAN);
+        answer.result = kv_resolver::resolve(&request);
+        assert!(answer.result.is_err());
+        assert_eq!(record.standing(&answer).0, "unmodelled");
+    }
+
+    #[test]
     fn every_answer_stands_on_something() {
         let record = Record::parse(include_str!("../public/record.json")).unwrap();
         let mut input = Input::default();

@@ -3,7 +3,7 @@
 use kv_resolver::catalog::CatalogGpu;
 use kv_resolver::resolution::{BytesPerToken, human_bytes};
 use kv_resolver::units::{fixed, thousands};
-use kv_resolver::{Outcome, Stage};
+use kv_resolver::{Outcome, Refusal, Stage};
 
 /// `3,915 B`
 pub fn per_token(bytes: BytesPerToken) -> String {
@@ -74,6 +74,15 @@ pub fn gpu_memory(gpu: &CatalogGpu) -> Option<String> {
     })
 }
 
+/// What a refusal amounts to here: a question that cannot be put is none that vLLM refuses.
+pub const fn outcome_of(refusal: &Refusal) -> Outcome {
+    if matches!(refusal, Refusal::BadCase(_)) {
+        Outcome::Unmodelled
+    } else {
+        refusal.outcome()
+    }
+}
+
 /// The sign beside an outcome's word, so that it is not told by colour alone.
 pub const fn glyph(outcome: Outcome) -> &'static str {
     match outcome {
@@ -129,6 +138,13 @@ pub const fn short_stage(stage: Stage) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_vllm_was_never_asked_is_none_of_its_refusals() {
+        let bad = Refusal::BadCase("gpu_memory_utilization: expected a finite number".to_owned());
+        assert_eq!(outcome_of(&bad), Outcome::Unmodelled);
+        assert_eq!(outcome_of(&Refusal::ZeroDivision), Outcome::Refused);
+    }
 
     #[test]
     fn numbers_for_people() {

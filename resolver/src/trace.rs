@@ -116,8 +116,26 @@ impl Trace {
     }
 }
 
+/// Stands around a name in the text of a step, which keeps its digits; no text is left with one.
+const OF_NAME: char = '\0';
+
+/// A name as it is put into the text of a step: the 5080 of `RTX 5080` counts nothing.
+pub(crate) fn named(name: &str) -> String {
+    format!("{OF_NAME}{}{OF_NAME}", name.replace(OF_NAME, ""))
+}
+
 /// The text with `,` in every number of four digits or more, but for those in a name.
 fn separated(text: &str) -> String {
+    let parts = text.split(OF_NAME).enumerate();
+    parts
+        .map(|(index, part)| match index % 2 {
+            0 => separated_outside(part),
+            _ => part.to_owned(),
+        })
+        .collect()
+}
+
+fn separated_outside(text: &str) -> String {
     let bytes = text.as_bytes();
     let mut out = String::with_capacity(text.len() + 16);
     // what is written of the text, and where it is being looked at
@@ -156,6 +174,13 @@ mod tests {
         assert_eq!(
             separated("99999999999999999999999 é 1"),
             "99999999999999999999999 é 1"
+        );
+        assert_eq!(
+            separated(&format!(
+                "8192 tokens; {} counts 2048",
+                named("RTX\0 5080 12345")
+            )),
+            "8,192 tokens; RTX 5080 12345 counts 2,048"
         );
     }
 }

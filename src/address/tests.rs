@@ -220,6 +220,30 @@ fn other_spellings_are_read_as_ours() {
 }
 
 #[test]
+fn a_problem_is_told_under_the_name_that_the_address_has() {
+    for (query, problem) in [
+        (
+            "tensor_parallel_size=99999999999999999999",
+            "tensor_parallel_size: 99999999999999999999 is out of range",
+        ),
+        ("tp=x", "tp: expected a whole number, got \"x\""),
+        ("pool=-1", "pool: There cannot be less than 0 GiB."),
+        (
+            "gpu_memory_utilization=NaN",
+            "gpu_memory_utilization: expected a number, got \"NaN\"",
+        ),
+        (
+            "gpu_memory_utilization=-inf",
+            "gpu_memory_utilization: expected a number, got \"-inf\"",
+        ),
+    ] {
+        let read = read(query);
+        assert_eq!(read.problems, [problem]);
+        assert_eq!(read.input, Input::default(), "{query}");
+    }
+}
+
+#[test]
 fn a_link_to_share_says_the_whole_question() {
     let mut input = Input::default();
     let link = pinned(&input);

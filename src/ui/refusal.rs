@@ -7,16 +7,17 @@ use super::detail::notes;
 use super::memory::size;
 use crate::answer::Answer;
 use crate::markup::Markup;
+use crate::text;
 
 /// vLLM's error and what works instead; or, looking otherwise, that there is no rule here.
 pub fn refusal(html: &mut Markup, answer: &Answer, error: &StartupError) {
     let refusal = &error.refusal;
-    let text = refusal.to_string();
-    if refusal.outcome() == Outcome::Unmodelled {
+    let said = refusal.to_string();
+    if text::outcome_of(refusal) == Outcome::Unmodelled {
         html.add(
             "<div class=\"ours\"><p><b>This is not vLLM's refusal.</b> KV Explorer has no rule for it, and does not \
              guess.</p><p>{}</p></div>",
-            &[&text],
+            &[&said],
         );
     } else {
         html.add(
@@ -26,7 +27,7 @@ pub fn refusal(html: &mut Markup, answer: &Answer, error: &StartupError) {
                 refusal.stage().describe(),
                 refusal.error_type(),
                 refusal.error_type(),
-                &text,
+                &said,
             ],
         );
     }

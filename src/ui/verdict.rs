@@ -1,6 +1,6 @@
 //! The answer in a sentence.
 
-use kv_resolver::{Outcome, Resolution};
+use kv_resolver::{Flag, Outcome, Resolution};
 use leptos::prelude::*;
 
 use super::figures::is_estimated;
@@ -87,21 +87,13 @@ pub(super) fn sentence(answer: &Answer) -> Markup {
         html.add(" with <b>{}</b>", &[method]);
     }
     html.add(" on <b>", &[]);
-    for (size, what) in [
-        (answer.asked.data_parallel(), " replicas of "),
-        (answer.asked.pipeline_parallel(), " stages of "),
+    for (flag, what) in [
+        (Flag::DataParallelSize, " replicas of "),
+        (Flag::PipelineParallelSize, " stages of "),
+        (Flag::TensorParallelSize, " × "),
     ] {
-        match size {
-            None | Some("" | "1") => {}
-            Some(size) => {
-                html.add("{}{}", &[size, what]);
-            }
-        }
-    }
-    match answer.asked.tensor_parallel() {
-        None | Some("" | "1") => {}
-        Some(size) => {
-            html.add("{} × ", &[size]);
+        if let Some(size) = answer.asked.several(flag) {
+            html.add("{}{}", &[&size.to_string(), what]);
         }
     }
     html.add(

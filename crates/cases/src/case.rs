@@ -166,17 +166,27 @@ pub const KEYS: [&str; 11] = [
     "usage",
 ];
 
-fn request(case: &Value, stand_in: Option<&CatalogGpu>) -> Result<Request, CaseError> {
-    if let Value::Object(entries) = case
-        && let Some((key, _)) = entries
-            .iter()
-            .find(|(key, _)| !KEYS.contains(&key.as_str()))
-    {
-        return malformed(format!(
-            "unknown key {key:?}; a case has {}",
-            KEYS.join(", ")
-        ));
+/// Refuses a key that is none of those that `what` has: it would be ignored.
+pub(crate) fn known_keys(
+    object: &Value,
+    place: &str,
+    known: &[&str],
+    what: &str,
+) -> Result<(), CaseError> {
+    if let Value::Object(entries) = object {
+        let unknown = |(key, _): &&(String, Value)| !known.contains(&key.as_str());
+        if let Some((key, _)) = entries.iter().find(unknown) {
+            return malformed(format!(
+                "{place}unknown key {key:?}; {what} has {}",
+                known.join(", ")
+            ));
+        }
     }
+    Ok(())
+}
+
+fn request(case: &Value, stand_in: Option<&CatalogGpu>) -> Result<Request, CaseError> {
+    known_keys(case, "", &KEYS, "a case")?;
     // shapes first: a malformed case is malformed whatever it asks about
     let gpu = match (case.get_set("gpu"), stand_in) {
         (None, Some(gpu)) => gpu.gpu(),

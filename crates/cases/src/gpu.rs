@@ -3,7 +3,7 @@
 use kv_resolver::catalog::find_gpu;
 use kv_resolver::{ComputeCapability, Gpu, Value};
 
-use crate::case::{CaseError, malformed, parse_json};
+use crate::case::{CaseError, known_keys, malformed, parse_json};
 
 /// Memory of a GPU whose case names none, in GiB: the oracle's.
 const DEFAULT_MEM_GIB: f64 = 80.0;
@@ -35,7 +35,11 @@ pub(crate) fn gpu(case: &Value) -> Result<Gpu, CaseError> {
     }
 }
 
+/// The keys of a GPU that is described.
+const KEYS: [&str; 3] = ["cc", "name", "mem_gib"];
+
 fn described_gpu(gpu: &Value) -> Result<Gpu, CaseError> {
+    known_keys(gpu, "gpu: ", &KEYS, "a GPU")?;
     let capability = match gpu.get_set("cc") {
         Some(Value::Array(parts)) => match parts.as_slice() {
             [major, minor] => small(major).zip(small(minor)),
@@ -68,11 +72,12 @@ fn described_gpu(gpu: &Value) -> Result<Gpu, CaseError> {
             ));
         }
     };
-    if !(0.0..=1e6).contains(&gib) {
-        return malformed("gpu.mem_gib: expected 0 to 1,000,000 GiB");
-    }
-    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bounded above
+    #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // bounded below
     let total_memory_bytes = (gib * f64::from(1_u32 << 30)) as u64;
+    // less than a byte is none
+    if !(0.0..=1e6).contains(&gib) || total_memory_bytes == 0 {
+        return malformed("gpu.mem_gib: expected more than 0, and at most 1,000,000 GiB");
+    }
     Ok(Gpu {
         name,
         capability: ComputeCapability::new(major, minor),

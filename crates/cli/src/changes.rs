@@ -9,7 +9,7 @@ use kv_resolver::catalog::{CatalogGpu, GPUS, find_gpu};
 use kv_resolver::diff::{Change, Diff, FieldChange, StepChange, Weight, diff, dtypes};
 use kv_resolver::{CacheDtype, Gpu, Release, Request};
 
-use crate::render::wrap;
+use crate::render::{counted, wrap};
 use crate::{Exit, lines, show};
 
 /// Decisions that are printed of one change; `--json` has all.
@@ -94,14 +94,14 @@ fn text(asked: &Asked, found: &Diff) -> String {
     let changed: usize = found.changes.iter().map(|change| change.cells.len()).sum();
     let _ = writeln!(
         out,
-        "{}, vLLM {} to {}: {} of {} cells ({} GPUs × {} dtypes) changed{}\n",
+        "{}, vLLM {} to {}: {} of {} ({} × {}) changed{}\n",
         asked.model,
         found.from,
         found.to,
         changed,
-        found.cells,
-        asked.gpus.len(),
-        asked.dtypes.len(),
+        counted(found.cells as u64, "cell"),
+        counted(asked.gpus.len() as u64, "GPU"),
+        counted(asked.dtypes.len() as u64, "dtype"),
         match found.changes.len() {
             0 => ".".to_owned(),
             1 => ", all in one way.".to_owned(),
@@ -111,9 +111,9 @@ fn text(asked: &Asked, found: &Diff) -> String {
     if found.unmodelled > 0 {
         let _ = writeln!(
             out,
-            "{} cells cannot be compared: there is no rule for them in one of the releases or in \
-             both (`kvx releases`; `kvx show` says what is missing).\n",
-            found.unmodelled
+            "{} cannot be compared: there is no rule in one of the releases or in both \
+             (`kvx releases`; `kvx show` says what is missing).\n",
+            counted(found.unmodelled as u64, "cell")
         );
     }
     for (number, change) in found.changes.iter().enumerate() {

@@ -3,7 +3,6 @@
 mod json;
 
 use std::fmt::Write as _;
-use std::fs::File;
 use std::io::{self, Read as _};
 
 use clap::{Arg, ArgAction, ArgMatches, Command};
@@ -68,8 +67,7 @@ fn read(path: Option<&str>) -> io::Result<String> {
     let mut bytes = Vec::new();
     match path {
         None | Some("-") => io::stdin().take(MOST_BYTES).read_to_end(&mut bytes)?,
-        Some(path) => File::open(path)
-            .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?
+        Some(path) => lines::open(path)?
             .take(MOST_BYTES)
             .read_to_end(&mut bytes)?,
     };

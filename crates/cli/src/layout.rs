@@ -19,8 +19,16 @@ pub fn run(matches: &ArgMatches) -> io::Result<Exit> {
     let text = if matches.get_flag("json") {
         resolution.anatomy_json()
     } else {
-        let heading = format!("{model} on {}", request.gpu.name);
-        written(&resolution, &heading, matches.get_flag("c"))
+        let beyond = render::beyond(&request);
+        if matches.get_flag("c") {
+            let mut heading = vec![format!("{model} on {}", request.gpu.name)];
+            heading.extend(beyond);
+            written(&resolution, &heading.join(". "), true)
+        } else {
+            let mut parts = beyond;
+            parts.push(written(&resolution, "", false));
+            parts.join("\n\n")
+        }
     };
     lines::print(&text)?;
     Ok(Exit::of(resolution.outcome))

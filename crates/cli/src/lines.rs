@@ -15,12 +15,20 @@ pub fn resolve(file: Option<&String>) -> io::Result<Exit> {
     let out = io::stdout().lock();
     match file.map(String::as_str) {
         None | Some("-") => stream(io::stdin(), out),
-        Some(path) => {
-            let file = File::open(path)
-                .map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))?;
-            stream(file, out)
-        }
+        Some(path) => stream(open(path)?, out),
     }
+}
+
+/// A file to read; the error names it.
+pub fn open(path: &str) -> io::Result<File> {
+    let opened = File::open(path).and_then(|file| {
+        // a folder opens, and is only refused when it is read
+        if file.metadata()?.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok(file)
+    });
+    opened.map_err(|error| io::Error::new(error.kind(), format!("{path}: {error}")))
 }
 
 /// The kind of every case on standard input, tab between its parts.

@@ -14,6 +14,7 @@ mod stream;
 
 use std::process::ExitCode;
 
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, Command, value_parser};
 use clap_complete::Shell;
 use kv_resolver::catalog::{GPUS, MODELS};
@@ -65,7 +66,7 @@ impl From<Exit> for ExitCode {
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 vLLM would start, 1 vLLM would refuse, 2 usage, 3 not modelled.
-`resolve` ends with the worst of its cases.";
+`resolve` ends with the worst of its cases: of 2, 3, 1 and 0 the first that occurs.";
 
 fn command() -> Command {
     Command::new("kvx")
@@ -110,11 +111,31 @@ fn command() -> Command {
         )
 }
 
+/// The commands that take flags of `vllm serve`.
+const ASKING: [&str; 5] = ["show", "plan", "diff", "layout", "native"];
+
+/// Of an option that is none here, which vLLM may well have: in place of clap's tip to pass it as the model.
+fn lead_on(error: &mut clap::Error) {
+    if error.kind() == ErrorKind::UnknownArgument {
+        let tip = "kvx takes the flags of `vllm serve` that its rules know of; `kvx explain` takes a whole command, \
+                   whatever it has";
+        error.insert(
+            ContextKind::Suggested,
+            ContextValue::StyledStrs(vec![tip.into()]),
+        );
+    }
+}
+
 fn main() -> ExitCode {
     let arguments = options::normalise(std::env::args_os());
+    let name = arguments.get(1).and_then(|name| name.to_str());
+    let asks = name.is_some_and(|name| ASKING.contains(&name));
     let matches = match command().try_get_matches_from(arguments) {
         Ok(matches) => matches,
-        Err(error) => {
+        Err(mut error) => {
+            if asks {
+                lead_on(&mut error);
+            }
             // help and version are no errors
             let exit = if error.use_stderr() {
                 Exit::Usage
@@ -231,6 +252,23 @@ mod tests {
     #[test]
     fn the_command_is_well_formed() {
         command().debug_assert();
+    }
+
+    #[test]
+    fn a_flag_that_is_none_here_leads_to_explain() {
+        for flag in ["--headless", "--swap-space", "-O3"] {
+            let given = ["kvx", "show", "Qwen/Qwen3-8B", "--gpu", "h200", flag];
+            let mut error = command().try_get_matches_from(given).unwrap_err();
+            lead_on(&mut error);
+            let text = error.to_string();
+            assert!(text.contains("tip: kvx takes the flags"), "{text}");
+            assert!(text.contains("`kvx explain`"), "{text}");
+            assert!(!text.contains("as a value"), "{text}");
+        }
+        // any other error keeps its own
+        let mut error = command().try_get_matches_from(["kvx", "show"]).unwrap_err();
+        lead_on(&mut error);
+        assert!(!error.to_string().contains("kvx explain"));
     }
 
     #[test]

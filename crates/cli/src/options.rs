@@ -105,12 +105,14 @@ pub fn plan() -> Command {
             Arg::new("free")
                 .long("free")
                 .value_name("SIZE")
+                .allow_hyphen_values(true)
                 .help("What is free on each GPU before vLLM starts, if something else runs there"),
         )
         .arg(
             Arg::new("mean-length")
                 .long("mean-length")
                 .value_name("TOKENS")
+                .allow_hyphen_values(true)
                 .help("How many requests of this length fit, instead of a list"),
         );
     question(command, Needs::ModelAndGpu)
@@ -247,6 +249,9 @@ fn question(command: Command, needs: Needs) -> Command {
                 .long("gpu-memory-gib")
                 .value_name("GIB")
                 .requires("cc")
+                // clap takes back what is required where that cannot be beside --gpu
+                .conflicts_with("gpu")
+                .allow_hyphen_values(true)
                 .help("… its total memory in GiB …"),
         )
         .arg(
@@ -254,15 +259,18 @@ fn question(command: Command, needs: Needs) -> Command {
                 .long("gpu-name")
                 .value_name("NAME")
                 .requires("cc")
+                .conflicts_with("gpu")
                 .help("… and its name"),
         )
         .arg(
             Arg::new("pool")
                 .long("pool")
                 .value_name("SIZE")
+                // our own error says of which option it is
+                .allow_hyphen_values(true)
                 // in vLLM that flag is the pool
                 .conflicts_with(Flag::KvCacheMemoryBytes.name())
-                .help("What is left for the KV cache on each GPU: 40GiB, 512MiB or bytes"),
+                .help("What is left for the KV cache on each GPU: 40GiB, 512MiB, 1TiB or bytes"),
         )
         .arg(
             Arg::new("usage")

@@ -1,7 +1,6 @@
 //! `kvx plan`: from a GPU to a pool, what it holds, and what to change.
 
 use std::fmt::Write as _;
-use std::fs;
 use std::io::{self, Read as _};
 
 use clap::ArgMatches;
@@ -78,8 +77,9 @@ fn question(
 ) -> Result<(String, Request), String> {
     if let Some(size) = matches.get_one::<String>("free") {
         let free = parse_size(size);
-        request.free_memory =
-            Some(free.ok_or_else(|| format!("--free: {size:?} is no size; write 70GiB or bytes"))?);
+        request.free_memory = Some(free.ok_or_else(|| {
+            format!("--free: {size:?} is no size; write 70GiB, 512MiB, 1TiB or bytes")
+        })?);
     }
     Ok((model, request))
 }
@@ -107,8 +107,8 @@ fn log(matches: &ArgMatches) -> io::Result<Option<PrintedPool>> {
     if path == "-" {
         limited(Box::new(io::stdin()), &mut bytes)?;
     } else {
-        let file = fs::File::open(path);
-        let file = file.map_err(|error| io::Error::other(format!("--log: {path}: {error}")))?;
+        let file =
+            lines::open(path).map_err(|error| io::Error::other(format!("--log: {error}")))?;
         limited(Box::new(file), &mut bytes)?;
     }
     let printed = printed_pool(&String::from_utf8_lossy(&bytes));
@@ -254,14 +254,12 @@ impl Report {
             (Ok(_), Source::Estimated) if least.is_err() => {
                 "By the likeliest estimate: with the least that may be left, it does not start."
             }
-            (_, Source::Given)
-                if self.planned.pool.low > request.gpu.total_memory_bytes.cast_signed() =>
-            {
-                "The pool that was given is more than this GPU has."
-            }
-            _ => return,
+            _ => "",
         };
-        wrap(out, text, "  ");
+        if !text.is_empty() {
+            wrap(out, text, "  ");
+        }
+        render::more_than_there_is(out, request);
     }
 
     fn pool(&self, out: &mut String) {

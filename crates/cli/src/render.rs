@@ -55,8 +55,40 @@ pub fn printable(text: &str) -> String {
     )
 }
 
+/// That the GPU has less memory than is given of it.
+pub fn beyond(request: &Request) -> Vec<String> {
+    let total = request.gpu.total_memory_bytes;
+    let given = [
+        ("The pool that is given", request.available_memory),
+        ("What is said to be free", request.free_memory),
+    ];
+    let beyond = given.into_iter().filter_map(|(what, bytes)| {
+        let bytes = bytes.filter(|bytes| *bytes > total)?;
+        Some(format!(
+            "{what} is more than this GPU has: {} of {}.",
+            human_bytes(bytes),
+            human_bytes(total)
+        ))
+    });
+    beyond.collect()
+}
+
+/// The same, as lines.
+pub fn more_than_there_is(out: &mut String, request: &Request) {
+    for text in beyond(request) {
+        wrap(out, &text, "  ");
+    }
+}
+
+/// "1 token", "2 tokens"
+pub fn counted(count: u64, noun: &str) -> String {
+    let plural = if count == 1 { "" } else { "s" };
+    format!("{} {noun}{plural}", thousands(count))
+}
+
 fn resolved(out: &mut String, request: &Request, r: &Resolution) {
     headline(out, r.outcome, &dtype(r));
+    more_than_there_is(out, request);
     let _ = writeln!(out);
     if let Some(capacity) = &r.capacity {
         for line in capacity.lines() {
@@ -189,13 +221,6 @@ fn stages(out: &mut String, r: &Resolution) {
 
 /// The drafter, and what it costs.
 fn drafting(drafter: &Drafter, r: &Resolution) -> Vec<(&'static str, String)> {
-    let counted = |count: u64, noun: &str| {
-        format!(
-            "{} {noun}{}",
-            thousands(count),
-            if count == 1 { "" } else { "s" }
-        )
-    };
     let layers: Vec<String> = r
         .draft_layers
         .iter()

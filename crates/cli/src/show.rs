@@ -63,7 +63,7 @@ pub fn request(
         available_memory: text("pool")
             .map(|size| {
                 parse_size(size).ok_or_else(|| {
-                    format!("--pool: {size:?} is no size; write 40GiB, 512MiB or bytes")
+                    format!("--pool: {size:?} is no size; write 40GiB, 512MiB, 1TiB or bytes")
                 })
             })
             .transpose()?,
@@ -152,7 +152,8 @@ pub fn gpu(matches: &ArgMatches) -> Result<Gpu, String> {
         .ok_or_else(|| format!("--cc: {capability:?} is no compute capability such as 9.0"))?;
     let gib = text("gpu-memory-gib").unwrap_or_default();
     let bytes = parse_size(&format!("{gib}GiB"))
-        .ok_or_else(|| format!("--gpu-memory-gib: {gib:?} is no number"))?;
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| format!("--gpu-memory-gib: {gib:?} is no number of GiB above 0"))?;
     let name = text("gpu-name").unwrap_or("NVIDIA GPU");
     if name.chars().any(char::is_control) {
         return Err(format!("--gpu-name: {name:?} is no name"));
@@ -373,6 +374,51 @@ mod tests {
         // without a pool, memory is not looked at
         let (_, open) = asked(flash).unwrap();
         assert!(resolve_loaded(&open).is_ok());
+    }
+
+    #[test]
+    fn what_is_no_value_is_said_of_its_option() {
+        for (given, part) in [
+            ("--gpu h200 --pool -1GiB", "--pool: \"-1GiB\" is no size"),
+            ("--gpu h200 --pool x", "40GiB, 512MiB, 1TiB or bytes"),
+            (
+                "--cc 9.0 --gpu-memory-gib 0",
+                "--gpu-memory-gib: \"0\" is no number of GiB above 0",
+            ),
+            ("--cc 9.0 --gpu-memory-gib -1", "--gpu-memory-gib: \"-1\""),
+            (
+                "--gpu h200 --gpu-memory-gib 80",
+                "'--gpu <KEY>' cannot be used with '--gpu-memory-gib <GIB>'",
+            ),
+            (
+                "--gpu h200 --gpu-name Foo",
+                "'--gpu <KEY>' cannot be used with '--gpu-name <NAME>'",
+            ),
+        ] {
+            let error = asked(&format!("show Qwen/Qwen3-8B {given}")).unwrap_err();
+            assert!(error.contains(part), "{given}: {error}");
+        }
+        assert!(asked("show Qwen/Qwen3-8B --cc 9.0 --gpu-memory-gib 80 --gpu-name Foo").is_ok());
+    }
+
+    #[test]
+    fn a_pool_that_the_gpu_has_not_is_told() {
+        let said = |pool| {
+            said(&format!(
+                "show Qwen/Qwen3-8B --gpu h200 -tp 8 --pool {pool}"
+            ))
+        };
+        let note = "The pool that is given is more than this GPU has: 500.00 GiB of 140.40 GiB.";
+        let far = said("500GiB");
+        assert!(far.contains(note), "{far}");
+        assert!(!said("100GiB").contains("more than this GPU has"));
+    }
+
+    #[test]
+    fn a_name_keeps_its_number() {
+        let said = said("show Qwen/Qwen3-8B --gpu rtx-5080");
+        assert!(said.contains("RTX 5080 counts as the small tier"), "{said}");
+        assert!(!said.contains("5,080"), "{said}");
     }
 
     #[test]

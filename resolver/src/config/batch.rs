@@ -7,7 +7,7 @@ use crate::gpu::MemoryTier;
 use crate::model::{Kind, Model};
 use crate::release::{InFlight, ModelRunner, Profile};
 use crate::request::{Request, Usage};
-use crate::trace::Trace;
+use crate::trace::{Trace, named};
 use crate::units::{add, mul};
 
 const fn batched_tokens(tier: MemoryTier, usage: Usage) -> i128 {
@@ -70,7 +70,7 @@ pub(super) fn explain(request: &Request, limits: &BatchLimits) -> String {
         by(request.args.max_num_batched_tokens.is_some()),
         limits.max_num_seqs,
         by(request.args.max_num_seqs.is_some()),
-        request.gpu.name,
+        named(&request.gpu.name),
         request.usage.as_str(),
     )
 }

@@ -86,7 +86,15 @@ fn bad_cases_say_what_is_wrong() {
         ),
         (
             r#"{"gpu":{"cc":[9,0],"mem_gib":-3},"model":"x"}"#,
-            "line 3: gpu.mem_gib: expected 0 to 1,000,000 GiB",
+            "line 3: gpu.mem_gib: expected more than 0, and at most 1,000,000 GiB",
+        ),
+        (
+            r#"{"gpu":{"cc":[9,0],"mem_gib":0},"model":"x"}"#,
+            "line 3: gpu.mem_gib: expected more than 0, and at most 1,000,000 GiB",
+        ),
+        (
+            r#"{"gpu":{"cc":[9,0],"mem_gib":80,"extra":1},"model":"x"}"#,
+            "line 3: gpu: unknown key \"extra\"; a GPU has cc, name, mem_gib",
         ),
         (
             r#"{"gpu":"h200","model":"x","available_memory":1.5}"#,
