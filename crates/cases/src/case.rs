@@ -11,6 +11,10 @@ use crate::gpu::gpu;
 /// Config files beyond this size are not read: more takes longer than a person waits. The largest real one has 90 kB.
 pub const MOST_CONFIG_BYTES: usize = 1 << 20;
 
+/// Longer lines are not read as cases: there is room for the longest config.json that is read, and the rest of a case. A
+/// line may take sixteen times its length of memory, and a tenth of a second.
+pub const MOST_LINE_BYTES: usize = MOST_CONFIG_BYTES + (256 << 10);
+
 /// A case that cannot be answered as it is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CaseError {

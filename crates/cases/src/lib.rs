@@ -7,7 +7,9 @@ mod many;
 mod plan;
 mod result;
 
-pub use case::{CaseError, KEYS, MOST_CONFIG_BYTES, parse_case, parse_config, parse_open_case};
+pub use case::{
+    CaseError, KEYS, MOST_CONFIG_BYTES, MOST_LINE_BYTES, parse_case, parse_config, parse_open_case,
+};
 pub use gpu::gpu_of;
 pub use many::{Compared, Matrix, MatrixCell, StartingCell, StoppingCell, matrix};
 pub use plan::plan_value;

@@ -7,13 +7,10 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use kv_cases::{Answer, answer, malformed_line, write_result};
+use kv_cases::{Answer, MOST_LINE_BYTES, answer, malformed_line, write_result};
 
 use crate::Exit;
 
-/// Longer lines are not read as cases: sixteen times its length of memory is what a line may take. The largest
-/// config.json has 90 kB.
-const MOST_LINE_BYTES: usize = 4 << 20;
 /// What is read at once.
 const BUFFER_BYTES: usize = 64 << 10;
 /// Lines that are handed over together: some milliseconds of work.
@@ -273,7 +270,7 @@ mod tests {
         input.extend(b"\n[]\n");
         let (exit, results) = run(&input);
         assert_eq!(results.len(), 3);
-        assert_eq!(results[1]["error"], "line 2: longer than 4194304 bytes");
+        assert_eq!(results[1]["error"], "line 2: longer than 1310720 bytes");
         let error = results[2]["error"].as_str().unwrap();
         assert!(error.starts_with("line 3: expected an object"), "{error}");
         assert_eq!(exit, Exit::Usage);

@@ -5,7 +5,7 @@ pub mod page;
 
 use std::collections::BTreeSet;
 
-use kv_cases::{parse_case, parse_config, result_json};
+use kv_cases::{MOST_LINE_BYTES, parse_case, parse_config, result_json};
 use kv_paste::{
     Command, FigureKind, KnownError, MOST_PASTED_BYTES, Pasted, explain, named_model, printed_pool,
     serve_command,
@@ -82,7 +82,9 @@ pub fn config(bytes: &[u8]) -> bool {
 /// Lines of cases: each has an answer that is JSON, with its own id.
 pub fn cases(bytes: &[u8]) -> bool {
     let mut is_answered = false;
-    for line in String::from_utf8_lossy(bytes).lines().take(MOST_LINES) {
+    let text = String::from_utf8_lossy(bytes);
+    let lines = text.lines().filter(|line| line.len() <= MOST_LINE_BYTES);
+    for line in lines.take(MOST_LINES) {
         let (id, request) = within("reading a case", || parse_case(line));
         let result = match request {
             Ok(request) => {
