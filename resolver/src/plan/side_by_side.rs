@@ -171,26 +171,12 @@ pub(super) fn tensors(
 mod tests {
     use super::*;
     use crate::Release;
-    use crate::dtype::TorchDtype;
-    use crate::spec::{LayerRole, SpecKind};
 
     /// `validate_kv_cache_layout`: pages of several sizes lie side by side where a page's bytes lie together, and in one
     /// group alone where each layer has a region of its own.
     #[test]
     fn not_every_layout_takes_pages_of_several_sizes() {
-        let mut layers = Layers::new("model.layers");
-        for (index, head_size) in [32, 64].into_iter().enumerate() {
-            let spec = LayerSpec {
-                head_size,
-                ..LayerSpec::plain(
-                    LayerRole::Mla,
-                    SpecKind::MlaAttention,
-                    16,
-                    TorchDtype::Bfloat16,
-                )
-            };
-            layers.push(u32::try_from(index).unwrap(), "attn", spec);
-        }
+        let layers = Layers::of(&[32, 64].map(LayerSpec::latent));
         let group = |layers: &[_]| Group::uniform_type(layers.to_vec());
         let one = [group(&layers.list)];
         let two = [group(&layers.list[..1]), group(&layers.list[1..])];

@@ -275,26 +275,12 @@ fn repeats(buckets: &[Bucket]) -> usize {
 mod tests {
     use super::super::Block;
     use super::*;
-    use crate::dtype::TorchDtype;
-    use crate::spec::{LayerRole, SpecKind};
 
     /// `get_kv_cache_config_from_groups` of 0.28: the block of a group whose pages differ is of its whole spec, but a
     /// stage without its layers has no tensor.
     #[test]
     fn a_stage_without_layers_has_a_block_and_no_tensor() {
-        let mut layers = Layers::new("model.layers");
-        for head_size in [32, 64] {
-            let spec = LayerSpec {
-                head_size,
-                ..LayerSpec::plain(
-                    LayerRole::Mla,
-                    SpecKind::MlaAttention,
-                    16,
-                    TorchDtype::Bfloat16,
-                )
-            };
-            layers.push(0, "attn", spec);
-        }
+        let layers = Layers::of(&[32, 64].map(LayerSpec::latent));
         let whole = Group::uniform_type(layers.list.clone());
         let slots = |group: &Group| {
             let groups = std::slice::from_ref(group);

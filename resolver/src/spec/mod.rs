@@ -126,6 +126,16 @@ pub struct LayerSpec {
 }
 
 impl LayerSpec {
+    /// For tests: a latent row of so many numbers of two bytes, in blocks of 16 tokens.
+    #[cfg(test)]
+    pub(crate) fn latent(head_size: u64) -> Self {
+        let (role, kind) = (LayerRole::Mla, SpecKind::MlaAttention);
+        Self {
+            head_size,
+            ..Self::plain(role, kind, 16, TorchDtype::Bfloat16)
+        }
+    }
+
     /// A plain row per token and head, to be changed by who makes it.
     pub const fn plain(
         role: LayerRole,
@@ -359,6 +369,16 @@ impl Layers {
             prefix,
             ..Self::default()
         }
+    }
+
+    /// For tests: a layer of each spec, in this order.
+    #[cfg(test)]
+    pub(crate) fn of(specs: &[LayerSpec]) -> Self {
+        let mut layers = Self::new("model.layers");
+        for (index, spec) in (0..).zip(specs) {
+            layers.push(index, "attn", *spec);
+        }
+        layers
     }
 
     /// Appends a layer.

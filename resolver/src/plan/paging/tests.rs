@@ -20,16 +20,8 @@ fn of(kind: SpecKind, elements: u64) -> LayerSpec {
     }
 }
 
-fn layers(specs: &[LayerSpec]) -> Layers {
-    let mut layers = Layers::new("model.layers");
-    for (index, spec) in (0..).zip(specs) {
-        layers.push(index, "attn", *spec);
-    }
-    layers
-}
-
 fn grouped(release: Release, specs: &[LayerSpec]) -> Result<(Layers, Vec<Group>), String> {
-    let mut layers = layers(specs);
+    let mut layers = Layers::of(specs);
     let groups = by_page(&mut layers, release.profile(), &mut Trace::silent());
     groups
         .map(|groups| (layers, groups))
@@ -76,7 +68,11 @@ fn windows_beside_mla_are_allocated_as_full_attention() {
 fn what_is_allocated_as_what_it_is_not_is_said() {
     let said = |specs: &[LayerSpec]| {
         let mut trace = Trace::default();
-        let groups = by_page(&mut layers(specs), Release::LATEST.profile(), &mut trace);
+        let groups = by_page(
+            &mut Layers::of(specs),
+            Release::LATEST.profile(),
+            &mut trace,
+        );
         groups.unwrap();
         let (_, lines) = trace.into_parts();
         lines.into_iter().map(|line| line.text).collect::<Vec<_>>()
@@ -165,7 +161,7 @@ fn pages_are_brought_to_one_size() {
     );
     let nothing = of(SlidingWindow, 0);
     let error = unified(
-        &self::layers(&[of(FullAttention, 1024), nothing]),
+        &Layers::of(&[of(FullAttention, 1024), nothing]),
         Release::LATEST.profile(),
     );
     assert_eq!(error, Err(Box::new(Refusal::ZeroDivision)));
@@ -180,7 +176,7 @@ fn a_promoted_window_keeps_its_padding() {
         ..of(SlidingWindow, 64)
     };
     let promoted = |spec| {
-        let mut layers = layers(&[of(FullAttention, 64), spec]);
+        let mut layers = Layers::of(&[of(FullAttention, 64), spec]);
         promote(&mut layers).unwrap();
         (
             layers.specs[1].kind,
@@ -198,7 +194,7 @@ fn a_promoted_window_keeps_its_padding() {
     let packed = of(SlidingWindowMla, 64);
     assert_eq!(promoted(packed).0, MlaAttention);
     // without full attention there is none to be like
-    let mut windows = layers(&[of(SlidingWindow, 64), of(Mamba, 64)]);
+    let mut windows = Layers::of(&[of(SlidingWindow, 64), of(Mamba, 64)]);
     let before = windows.clone();
     promote(&mut windows).unwrap();
     assert_eq!(windows, before);
