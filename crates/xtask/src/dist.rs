@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::js;
-use crate::workspace::{Fallible, Workspace, output, run};
+use crate::workspace::{Fallible, Workspace, empty_folder, output, run};
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
 
@@ -34,14 +34,9 @@ pub fn pack(workspace: &Workspace) -> Fallible {
         return Err("GNU tar is missing (others cannot sort): install it".into());
     }
     let folder = folder(workspace);
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
     let staged = workspace.target.join("staged");
-    if staged.exists() {
-        fs::remove_dir_all(&staged)?;
-    }
-    fs::create_dir_all(&folder)?;
+    empty_folder(&folder)?;
+    empty_folder(&staged)?;
     let archives = [
         page(workspace, &staged)?,
         package(workspace)?,
@@ -161,10 +156,7 @@ pub fn check(workspace: &Workspace) -> Fallible {
         .current_dir(&folder)
         .args(["--check", "--strict", SUMS]))?;
     let unpacked = workspace.target.join("unpacked");
-    if unpacked.exists() {
-        fs::remove_dir_all(&unpacked)?;
-    }
-    fs::create_dir_all(&unpacked)?;
+    empty_folder(&unpacked)?;
     for line in first.lines() {
         let archive = line
             .split_whitespace()

@@ -6,9 +6,8 @@ use std::path::Path;
 use kv_split::Rooms;
 use kv_unpack::pack;
 
-use crate::page::light;
 use crate::wasm;
-use crate::workspace::{Fallible, Workspace, run};
+use crate::workspace::{Fallible, Workspace, empty_folder, run};
 
 /// What goes second: rooms (module paths) of which the page runs nothing until it answers. A call into one of them from
 /// the first half still works before the second is here; it waits. `cargo xtask test weight` tells what the halves weigh.
@@ -70,10 +69,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; 
 /// Replaces the program that Trunk has put into dist/ by its halves.
 pub fn split(workspace: &Workspace) -> Fallible {
     let folder = workspace.target.join("halves");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
+    empty_folder(&folder)?;
     let linked = wasm::linked(workspace, NAME)?;
     let bare = wasm::bare(&linked, &folder, NAME)?;
     run(wasm::bind(workspace, "web", NAME, &folder)
@@ -166,15 +162,7 @@ fn publish(workspace: &Workspace, folder: &Path, halves: &kv_split::Halves) -> F
 
 /// Builds the module that unpacks the halves in the browser.
 fn unpacker(workspace: &Workspace, folder: &Path) -> Fallible<Vec<u8>> {
-    const LIBRARY: &str = "kv_unpack";
-    let target = ["--target", "wasm32-unknown-unknown", "--profile", "web"];
-    // `cargo rustc`, for a library that is an rlib as well is not optimised as a whole
-    run(light(
-        workspace
-            .cargo(["rustc", "--package", "kv-unpack", "--crate-type", "cdylib"])
-            .args(target),
-    ))?;
-    let bare = wasm::bare(&wasm::linked(workspace, LIBRARY)?, folder, LIBRARY)?;
+    let bare = wasm::library(workspace, "kv-unpack", folder)?;
     let small = folder.join("unpack.wasm");
     wasm::optimise(workspace, &bare, &small, &[])?;
     Ok(fs::read(small)?)

@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::json;
 
 use crate::browser::Browser;
-use crate::page::light;
-use crate::workspace::{Fallible, Workspace, run};
+use crate::workspace::{Fallible, Workspace, empty_folder, run};
 use crate::{vectors, wasm};
 
 /// The name of the package, and of what wasm-bindgen writes.
@@ -37,25 +36,9 @@ pub fn build(workspace: &Workspace) -> Fallible {
     let build = workspace.target.join("js/build");
     let package = folder(workspace);
     for folder in [&build, &package] {
-        if folder.exists() {
-            fs::remove_dir_all(folder)?;
-        }
-        fs::create_dir_all(folder)?;
+        empty_folder(folder)?;
     }
-    let target = "wasm32-unknown-unknown";
-    // `cargo rustc`, for a library that is an rlib as well is not optimised as a whole
-    let library = [
-        "rustc",
-        "--package",
-        "kv-js",
-        "--lib",
-        "--crate-type",
-        "cdylib",
-    ];
-    let mut build_program = workspace.cargo(library);
-    build_program.args(["--profile", "web", "--target", target]);
-    run(light(&mut build_program))?;
-    let bare = wasm::bare(&wasm::linked(workspace, "kv_js")?, &build, NAME)?;
+    let bare = wasm::library(workspace, "kv-js", &build)?;
     let program = format!("{NAME}_bg.wasm");
     let mut bound = None;
     for (target, glue, types) in GLUES {

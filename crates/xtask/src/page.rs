@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::browser::Browser;
 use crate::halves;
-use crate::workspace::{Fallible, Workspace, run};
+use crate::workspace::{Fallible, Workspace, remove_folder, run};
 
 const DEFAULT_PORT: u16 = 8080;
 
@@ -65,9 +65,7 @@ impl ServeOptions {
 /// Builds the page as it is published, into dist/.
 pub fn build(workspace: &Workspace) -> Fallible {
     // A build that fails must not leave an older page for the tests to pass on.
-    if workspace.dist().exists() {
-        fs::remove_dir_all(workspace.dist())?;
-    }
+    remove_folder(&workspace.dist())?;
     run(light(
         trunk(workspace, "build").args(["--release", "--locked"]),
     ))?;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::workspace::{Fallible, Workspace, output, run};
+use crate::workspace::{Fallible, Workspace, output, remove_folder, run};
 
 /// RustSec's database, as deny.toml has it.
 pub const DATABASE: &str = "https://github.com/RustSec/advisory-db";
@@ -70,9 +70,7 @@ fn cargo_deny(workspace: &Workspace, database: &Path) -> Command {
 /// The copy as the repository that cargo-deny fetches from.
 fn database(workspace: &Workspace) -> Fallible<PathBuf> {
     let folder = workspace.target.join("supply");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
+    remove_folder(&folder)?;
     let database = folder.join("database");
     let crates = Copy::folder(workspace).join("crates");
     for path in entries(&crates)? {
@@ -144,9 +142,7 @@ impl Copy {
 /// Takes the copy anew, from this repository.
 pub fn refresh(workspace: &Workspace, from: &str) -> Fallible {
     let clone = workspace.target.join("supply/upstream");
-    if clone.exists() {
-        fs::remove_dir_all(&clone)?;
-    }
+    remove_folder(&clone)?;
     run(workspace
         .command("git")
         .args(["clone", "--quiet", "--depth=1", from])
@@ -154,9 +150,7 @@ pub fn refresh(workspace: &Workspace, from: &str) -> Fallible {
     let lock = fs::read_to_string(workspace.root.join("Cargo.lock"))?;
     let locked = locked_names(&lock);
     let folder = Copy::folder(workspace);
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
+    remove_folder(&folder)?;
     fs::create_dir_all(folder.join("crates"))?;
     let mut known = String::new();
     for path in entries(&clone.join("crates"))? {

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::page::light;
 use crate::workspace::{Fallible, Workspace, run};
 
 /// As small as it gets, gzipped.
@@ -20,6 +21,16 @@ const OPTIMISE: &[&str] = &[
 pub fn linked(workspace: &Workspace, name: &str) -> Fallible<Vec<u8>> {
     let folder = workspace.target.join("wasm32-unknown-unknown/web");
     Ok(fs::read(folder.join(format!("{name}.wasm")))?)
+}
+
+/// Builds a library as a program of its own, and leaves it in a folder as `bare` does.
+pub fn library(workspace: &Workspace, package: &str, folder: &Path) -> Fallible<PathBuf> {
+    // `cargo rustc`, for a library that is an rlib as well is not optimised as a whole
+    let mut build = workspace.cargo(["rustc", "--package", package, "--lib"]);
+    build.args(["--crate-type", "cdylib", "--profile", "web"]);
+    run(light(build.args(["--target", "wasm32-unknown-unknown"])))?;
+    let name = package.replace('-', "_");
+    bare(&linked(workspace, &name)?, folder, &name)
 }
 
 /// The same in a file, without relocations, which the other tools do not expect.

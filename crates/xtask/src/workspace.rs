@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -107,4 +108,19 @@ fn display(command: &Command) -> String {
         let _ = write!(line, " {}", argument.display());
     }
     line
+}
+
+/// Removes a folder with what an earlier run left in it.
+pub fn remove_folder(folder: &Path) -> Fallible {
+    if folder.exists() {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(())
+}
+
+/// Makes a folder with nothing in it.
+pub fn empty_folder(folder: &Path) -> Fallible {
+    remove_folder(folder)?;
+    fs::create_dir_all(folder)?;
+    Ok(())
 }
