@@ -290,9 +290,7 @@ fn written(input: &Input, is_pinned: bool) -> Written {
     match &input.model {
         ModelChoice::Pasted => {
             put(name::MODEL, PASTED);
-            let config = encoded_config(&input.pasted);
-            config_left_out = config.is_none();
-            fragment.extend(config.map(|config| (name::CONFIG, config)));
+            config_left_out = put_config(&mut fragment, name::CONFIG, &input.pasted);
         }
         ModelChoice::Catalog(id) => {
             if is_pinned || input.model != default_model() {
@@ -328,11 +326,7 @@ fn written(input: &Input, is_pinned: bool) -> Written {
             if !drafting.model.is_empty() {
                 put(name::DRAFT_MODEL, &encode(&drafting.model));
             }
-            if !drafting.pasted.is_empty() {
-                let config = encoded_config(&drafting.pasted);
-                draft_left_out = config.is_none();
-                fragment.extend(config.map(|config| (name::DRAFT_CONFIG, config)));
-            }
+            draft_left_out = put_config(&mut fragment, name::DRAFT_CONFIG, &drafting.pasted);
         }
         if let Some(dtype) = drafting.dtype {
             put(name::DRAFT_DTYPE, dtype.as_str());
@@ -400,12 +394,18 @@ fn write_view(view: &View, put: &mut dyn FnMut(&str, &str)) {
     }
 }
 
-/// A pasted config as the address holds it, if it is short enough.
-fn encoded_config(text: &str) -> Option<String> {
-    Some(text)
+/// Adds a pasted config to what follows the `#`, unless there is none; whether it is too long for it.
+fn put_config(fragment: &mut Vec<(&'static str, String)>, key: &'static str, text: &str) -> bool {
+    if text.is_empty() {
+        return false;
+    }
+    let config = Some(text)
         .filter(|text| text.len() <= MOST_QUERY_BYTES)
         .map(|text| encode(&minify(text)))
-        .filter(|config| config.len() <= MOST_CONFIG_CHARS)
+        .filter(|config| config.len() <= MOST_CONFIG_CHARS);
+    let is_too_long = config.is_none();
+    fragment.extend(config.map(|config| (key, config)));
+    is_too_long
 }
 
 /// Names of flags and variables, as many as anybody passes.

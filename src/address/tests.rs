@@ -137,6 +137,15 @@ fn a_large_config_stays_out() {
 }
 
 #[test]
+fn before_a_config_is_pasted_there_is_none() {
+    let mut input = Input::default();
+    input.choose_model(ModelChoice::Pasted);
+    let written = write(&input);
+    assert!(!written.config_left_out);
+    assert_eq!(written.query, "model=pasted");
+}
+
+#[test]
 fn hostile_addresses_are_named_and_change_nothing() {
     for query in [
         "gpu=%3Cscript%3Ealert(1)%3C/script%3E",

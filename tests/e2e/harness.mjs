@@ -55,7 +55,7 @@ export async function withPage({ server, browser }, { path = '', before: prepare
   page.on('pageerror', (error) => wrong.push(`threw: ${error}`));
   page.on('console', (message) => {
     if (mayFail && message.location().url.endsWith(mayFail)) return;
-    if (message.type() === 'error') wrong.push(`logged an error: ${message.text()}`);
+    if (message.type() === 'error') wrong.push(`logged an error: ${message.text()} (${message.location().url})`);
   });
   page.on('response', (response) => {
     if (mayFail && response.url().endsWith(mayFail)) return;

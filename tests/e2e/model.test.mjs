@@ -255,8 +255,9 @@ test('a pasted config stays in the browser: behind the #, which is never sent', 
     await mounted(page);
     await page.getByRole('button', { name: 'Paste', exact: true }).click();
     await page.getByLabel('Its config.json').fill(QWEN);
-    await page.waitForFunction(() => location.hash.startsWith('#config='));
+    await addressHas(page, 'qwen2_moe');
     assert.equal(await page.evaluate(() => location.search), '?model=pasted');
+    assert.match(await page.evaluate(() => location.hash), /^#config=/);
     await page.reload();
     await mounted(page);
     assert.match(await parts(page).recognised.innerText(), /Qwen2MoeForCausalLM qwen2_moe/);
