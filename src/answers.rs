@@ -3,7 +3,7 @@
 use kv_resolver::catalog::{CatalogGpu, GPUS};
 use kv_resolver::diff::{Diff, diff, dtypes};
 use kv_resolver::matrix::{budgets, classes};
-use kv_resolver::memory::{self, Planned, Source};
+use kv_resolver::memory::{self, Planned, PrintedPool, Source};
 use kv_resolver::resolution::BytesPerToken;
 use kv_resolver::{
     CacheDtype, Gpu, Outcome, Refusal, Release, Request, Resolution, Stage, resolve_quietly,
@@ -163,8 +163,8 @@ fn rows(asked: &Asked, base: &Request, gpus: &[Gpu]) -> Vec<Vec<Cell>> {
     let budgets = budgets(&open, gpus, &CacheDtype::ALL, &classes);
     let (printed, knows_pool) = match asked.pool {
         // tokens lead to another pool on another GPU: which, is looked into for one cell alone
-        AskedPool::Printed(printed) => (printed.available, printed.available.is_some()),
-        AskedPool::Estimated | AskedPool::Given(_) => (None, true),
+        AskedPool::Printed(printed) => (printed, printed.available.is_some()),
+        AskedPool::Estimated | AskedPool::Given(_) => (PrintedPool::default(), true),
     };
     let rows = gpus.iter().zip(&classes.row_of_gpu);
     rows.map(|(gpu, row)| {
@@ -181,6 +181,7 @@ fn rows(asked: &Asked, base: &Request, gpus: &[Gpu]) -> Vec<Vec<Cell>> {
                     (Ok(_) | Err(_), _) if not_free.is_some() => Cell::stopped(not_free),
                     (Ok(resolution), Some(budget)) if knows_pool => {
                         let budget = budget.clone().map(|budget| budget.on(gpu));
+                        let printed = printed.available_beside(resolution);
                         match memory::plan_with(base, resolution, budget, printed) {
                             Ok(planned) => Cell::planned(resolution, &planned),
                             Err(_) => Cell::new(answer),

@@ -328,7 +328,7 @@ impl Evidence {
         let Some(printed) = self.pool.tokens else {
             return;
         };
-        let (predicted, agrees) = match self.pool.available {
+        let (predicted, agrees) = match self.pool.available(request).ok().flatten() {
             Some(available) => match check_printed(request, available, printed) {
                 Ok(check) => (range(check.least, check.most, thousands), check.agrees()),
                 Err(_) => (String::new(), false),

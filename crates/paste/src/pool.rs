@@ -1,6 +1,6 @@
 //! A pool as people have it: lines of vLLM's own log.
 
-use kv_resolver::memory::{Interval, PrintedPool, printed_gib};
+use kv_resolver::memory::{PrintedPool, printed_gib};
 
 use crate::clean::{Squeezed, lines, without_escapes};
 
@@ -28,10 +28,7 @@ pub(crate) fn printed(text: &str) -> Option<PrintedPool> {
     let later = least(after);
     if later.is_some() {
         // another start-up began, and has not come so far
-        return Some(PrintedPool {
-            available: later,
-            ..PrintedPool::default()
-        });
+        return later;
     }
     // of the start-up that these tokens are of: what follows the tokens of one before
     let of_start = before.rfind(SIZE).map_or(before, |at| &before[at..]);
@@ -41,22 +38,27 @@ pub(crate) fn printed(text: &str) -> Option<PrintedPool> {
         (available, tokens) = (least(before), None);
     }
     let found = PrintedPool {
-        available,
         tokens,
         max_model_len: count(after, CONCURRENCY),
+        ..available.unwrap_or_default()
     };
     (found.available.is_some() || found.tokens.is_some()).then_some(found)
 }
 
-/// The least of what workers say is available. What stands in brackets is counted where no worker says it: since 0.29 it is
-/// less the null block.
-fn least(text: &str) -> Option<Interval> {
+/// The least of what workers say is available. What stands in brackets is counted where no worker says it.
+fn least(text: &str) -> Option<PrintedPool> {
     let least_of = |words: &str| {
         let places = text.match_indices(words);
         let found = places.filter_map(|(at, _)| gib(&text[at + words.len()..]));
         found.map(printed_gib).min_by_key(|pool| pool.low)
     };
-    least_of(AVAILABLE).or_else(|| least_of(IN_BRACKETS))
+    let pool = |available, is_usable| PrintedPool {
+        available: Some(available),
+        is_usable,
+        ..PrintedPool::default()
+    };
+    let by_workers = least_of(AVAILABLE).map(|available| pool(available, false));
+    by_workers.or_else(|| Some(pool(least_of(IN_BRACKETS)?, true)))
 }
 
 /// `47.4 GiB` as 4,740.
@@ -108,6 +110,8 @@ pub(crate) fn hundredths(number: &str) -> Option<i64> {
 
 #[cfg(test)]
 mod tests {
+    use kv_resolver::memory::Interval;
+
     use super::*;
 
     fn available(text: &str) -> Option<Interval> {

@@ -5,7 +5,8 @@ use std::fmt::Write as _;
 use std::fs;
 
 use kv_cases::{parse_case, parse_config};
-use kv_paste::{Log, read};
+use kv_paste::{Log, printed_pool, read};
+use kv_resolver::memory::printed_gib;
 use kv_resolver::{LogLine, Outcome, Refusal, Release, Request, Resolution, Value, resolve};
 
 const STRIDE: usize = 19;
@@ -115,4 +116,30 @@ fn what_an_answer_prints_is_read_as_that() {
         }
     }
     assert!(starts > 150 && stops > 60, "{starts} {stops}");
+}
+
+#[test]
+fn what_an_error_says_is_available_leads_to_the_pool() {
+    let (mut found, mut beside) = (0, 0);
+    for mut request in questions() {
+        // the least that is printed as so many hundredths: any less is printed otherwise
+        let pool = printed_gib(103).low + 1;
+        request.available_memory = Some(u64::try_from(pool).unwrap());
+        let Err(error) = resolve(&request) else {
+            continue;
+        };
+        if !matches!(error.refusal, Refusal::RequestDoesNotFit { .. }) {
+            continue;
+        }
+        let printed = printed_pool(&error.refusal.to_string()).unwrap();
+        let Some(read) = printed.pool(&request).unwrap() else {
+            assert!(request.args.num_gpu_blocks_override.is_some());
+            continue;
+        };
+        assert!(read.low <= pool && pool <= read.high, "{pool} {read:?}");
+        found += 1;
+        beside += usize::from(printed.available.unwrap().high < pool);
+    }
+    // since 0.29 without the null block
+    assert!(found > 40 && beside > 20, "{found} {beside}");
 }

@@ -5,6 +5,7 @@ use serde::Serialize;
 use super::{Interval, without_pool};
 use crate::error::Refusal;
 use crate::request::Request;
+use crate::resolution::Resolution;
 use crate::resolve::resolve_quietly;
 use crate::units::GIB;
 
@@ -17,6 +18,9 @@ pub struct PrintedPool {
     /// "Available KV cache memory", of several workers the least: it decides. Or what an
     /// error says is available.
     pub available: Option<Interval>,
+    /// It is what an error or auto-fit says, which is what requests can use: since 0.29
+    /// less the null block.
+    pub is_usable: bool,
     /// "GPU KV cache size", in tokens.
     pub tokens: Option<u64>,
     /// "Maximum concurrency for … tokens per request": those tokens.
@@ -30,11 +34,12 @@ impl PrintedPool {
     /// # Errors
     /// What stops the question whatever the pool.
     pub fn pool(self, request: &Request) -> Result<Option<Interval>, Box<Refusal>> {
+        let available = self.available(request)?;
         let of_tokens = match self.tokens {
             Some(tokens) => pool_of_tokens(request, tokens)?,
             None => None,
         };
-        Ok(match (self.available, of_tokens) {
+        Ok(match (available, of_tokens) {
             (Some(available), Some(of_tokens)) => {
                 let low = available.low.max(of_tokens.low);
                 let high = available.high.min(of_tokens.high);
@@ -52,11 +57,39 @@ impl PrintedPool {
         })
     }
 
+    /// The pools of its GiB.
+    ///
+    /// # Errors
+    /// What stops the question whatever the pool.
+    pub fn available(self, request: &Request) -> Result<Option<Interval>, Box<Refusal>> {
+        if self.available.is_none() || !self.is_usable {
+            return Ok(self.available);
+        }
+        let base = resolve_quietly(&without_pool(request))?;
+        Ok(self.available_beside(&base))
+    }
+
+    /// The same, with the answer that the question has without a pool.
+    #[must_use]
+    pub fn available_beside(self, base: &Resolution) -> Option<Interval> {
+        if !self.is_usable {
+            return self.available;
+        }
+        let Interval { low, likely, high } = self.available?;
+        // which stage of a pipeline said so is not told
+        let (least, most) = base.sizing.withheld()?;
+        Some(Interval {
+            low: low.saturating_add(least),
+            likely: likely.saturating_add(least.midpoint(most)),
+            high: high.saturating_add(most),
+        })
+    }
+
     /// Its tokens, held against its GiB; against `pool` where it says no GiB and no pool
     /// comes to its tokens. Tokens alone that lead to a pool say nothing against it.
     #[must_use]
     pub fn check(self, request: &Request, pool: Interval, is_of_log: bool) -> Option<PrintedCheck> {
-        let against = match self.available {
+        let against = match self.available(request).ok()? {
             Some(available) => available,
             None if is_of_log => return None,
             None => pool,

@@ -140,6 +140,24 @@ impl Sizing {
         Ok(pool - if self.reserves_null_block { block } else { 0 })
     }
 
+    /// Bytes that no request can use, of the stage with the least and of that with the most; `None` where
+    /// `num_gpu_blocks_override` decides what requests can use, whatever the pool.
+    pub fn withheld(&self) -> Option<(i64, i64)> {
+        if self.num_gpu_blocks_override.is_some() {
+            return None;
+        }
+        let withheld = |stage: &StageSizing| {
+            let blocks = if self.reserves_null_block {
+                stage.pool_bytes_per_block
+            } else {
+                0
+            };
+            i64::try_from(blocks).unwrap_or(i64::MAX)
+        };
+        let all = self.stages.iter().map(withheld);
+        Some((all.clone().min()?, all.max()?))
+    }
+
     /// Whether the first stage has any; vLLM looks at it before it looks at the layers.
     pub fn has_memory(&self, pool_bytes: u64) -> Result<bool, Box<Refusal>> {
         let mut usable = Vec::with_capacity(self.stages.len());

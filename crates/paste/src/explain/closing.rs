@@ -193,9 +193,9 @@ pub(super) fn find(request: &Request, evidence: &Evidence) -> Vec<Closing> {
 /// The share of the GPU, in hundredths, that would leave what was available by the likeliest estimate, where the
 /// one that was asked leaves another pool even at the ends of its estimate.
 pub(super) fn utilization(request: &Request, evidence: &Evidence) -> Option<u32> {
-    let available = evidence.pool.available?;
     let open = without_pool(request);
     let mut base = resolve_quietly(&open).ok()?;
+    let available = evidence.pool.available_beside(&base)?;
     let covers = |pool: Interval| pool.low <= available.high && available.low <= pool.high;
     if covers(budget(&open, &base).ok()?.pool) {
         return None;
