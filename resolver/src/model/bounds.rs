@@ -7,6 +7,7 @@
 //! bounded by vLLM itself: 64 in a node.
 
 use super::ModelError;
+use super::fields::{integer, wrong_type};
 use crate::value::Value;
 
 /// Decoder layers.
@@ -39,9 +40,127 @@ pub(super) fn bounded(config: &Value) -> Result<(), Box<ModelError>> {
     }
 }
 
+/// What counts or measures something in any family, whether a rule here reads it or not, in order of the bytes: a model
+/// is not built from anything but whole numbers.
+const MEASURES: [&str; 44] = [
+    "conv_kernel",
+    "experts_per_token",
+    "first_k_dense_replace",
+    "hc_mult",
+    "head_dim",
+    "hidden_size",
+    "index_head_dim",
+    "index_n_heads",
+    "index_topk",
+    "intermediate_size",
+    "intermediate_size_mlp",
+    "kv_lora_rank",
+    "mamba_head_dim",
+    "mamba_num_heads",
+    "moe_intermediate_size",
+    "moe_latent_size",
+    "moe_shared_expert_intermediate_size",
+    "mtp_num_hidden_layers",
+    "n_group",
+    "n_groups",
+    "n_routed_experts",
+    "n_shared_experts",
+    "num_attention_heads",
+    "num_experts",
+    "num_experts_per_tok",
+    "num_experts_per_token",
+    "num_hash_layers",
+    "num_key_value_heads",
+    "num_local_experts",
+    "num_mtp_modules",
+    "num_nextn_predict_layers",
+    "num_shared_experts",
+    "o_groups",
+    "o_lora_rank",
+    "q_lora_rank",
+    "qk_head_dim",
+    "qk_nope_head_dim",
+    "qk_rope_head_dim",
+    "shared_expert_intermediate_size",
+    "shared_intermediate_size",
+    "ssm_state_size",
+    "topk_group",
+    "v_head_dim",
+    "vocab_size",
+];
+
+/// Refuses what counts or measures something and is no such number.
+pub(super) fn measures(config: &Value) -> Result<(), Box<ModelError>> {
+    let Value::Object(entries) = config else {
+        return Ok(());
+    };
+    let named = entries.iter().filter_map(|(key, value)| {
+        let at = MEASURES.binary_search(&key.as_str()).ok()?;
+        Some((MEASURES[at], value))
+    });
+    for (field, value) in named {
+        match value {
+            Value::Null => {}
+            Value::Integer(_) => {
+                integer(config, field, 0, MOST_WIDTH)?;
+            }
+            Value::Bool(_)
+            | Value::Float(_)
+            | Value::String(_)
+            | Value::Array(_)
+            | Value::Object(_) => {
+                return Err(wrong_type(field, "a whole number", config));
+            }
+        }
+    }
+    Ok(())
+}
+
 fn within(what: &'static str, got: usize, most: usize) -> Result<(), Box<ModelError>> {
     if got <= most {
         return Ok(());
     }
     Err(Box::new(ModelError::TooMany { what, got, most }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_measures_is_in_order() {
+        assert!(MEASURES.is_sorted());
+    }
+
+    #[test]
+    fn what_measures_is_a_number_that_some_model_may_have() {
+        let said = |text: &str| {
+            let config: Value = serde_json::from_str(text).unwrap();
+            measures(&config).map_err(|error| error.to_string())
+        };
+        assert_eq!(
+            said(r#"{"q_lora_rank": 1024, "n_group": null, "rope_theta": "x"}"#),
+            Ok(())
+        );
+        for (text, error) in [
+            (
+                r#"{"q_lora_rank": "x"}"#,
+                "`q_lora_rank` should be a whole number, got \"x\"",
+            ),
+            (
+                r#"{"hc_mult": [4]}"#,
+                "`hc_mult` should be a whole number, got an array",
+            ),
+            (
+                r#"{"n_routed_experts": -1}"#,
+                "`n_routed_experts` is -1; expected 0 to 1048576",
+            ),
+            (
+                r#"{"o_groups": 1000000000000}"#,
+                "`o_groups` is 1000000000000; expected 0 to 1048576",
+            ),
+        ] {
+            assert_eq!(said(text), Err(format!("config.json: {error}")));
+        }
+    }
 }

@@ -234,6 +234,7 @@ impl Model {
         if matches!(&kind, Kind::Decoder(decoder) if decoder.layers.is_empty()) {
             return Err(ModelError::unmodelled("no layer has a cache"));
         }
+        bounds::measures(language)?;
         let common = facts(config, language, (architecture, model_type), &kind)?;
         Ok(Self { common, kind })
     }
