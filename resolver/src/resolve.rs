@@ -218,7 +218,9 @@ fn decoder(
             } else {
                 silent
             };
-            built.push(spec::decoder::build(&stage, notes, trace)?);
+            let layers = spec::decoder::build(&stage, notes, trace)?;
+            stages::fed_by_tower(common, built.len(), range)?;
+            built.push(layers);
         }
         once(notes);
         stages::drafter_is_last(config, ranges.len(), trace);

@@ -15,7 +15,7 @@ use crate::release::{FlashmlaSharing, IndexerTurns, PcpGraphs};
 const SEPARATE_PREFILL_HEADS: u64 = 32;
 
 /// States of DeepSeek V4 that an indexer looks at hold so many tokens.
-const COMPRESSED: &str = "compress_ratio=4";
+const COMPRESS_RATIO: i64 = 4;
 
 fn not_implemented(message: String) -> Box<Refusal> {
     Refusal::raised(Stage::Engine, "NotImplementedError", message)
@@ -78,17 +78,21 @@ impl Checks<'_> {
                  {turn})."
             )));
         }
-        if self.layers != Family::DeepseekV4 {
+        // the indexer's own cache does not say that it is DeepSeek V4's
+        let is_whole = rule == IndexerTurns::OfWholeStates && turn % COMPRESS_RATIO == 0;
+        if self.layers != Family::DeepseekV4 || is_whole {
             return Ok(());
         }
         Err(not_implemented(if rule == IndexerTurns::OfWholeStates {
             format!(
-                "DCP with sparse indexer KV compression ({COMPRESSED}) requires \
+                "DCP with sparse indexer KV compression (compress_ratio={COMPRESS_RATIO}) requires \
                  --cp-kv-cache-interleave-size to be a multiple of it; DeepSeek-V4 is not \
                  supported."
             )
         } else {
-            format!("DCP is not supported with sparse indexer KV compression ({COMPRESSED}).")
+            format!(
+                "DCP is not supported with sparse indexer KV compression (compress_ratio={COMPRESS_RATIO})."
+            )
         }))
     }
 

@@ -94,6 +94,18 @@ pub(super) fn array<'a>(
     }
 }
 
+/// The kind of each of so many layers. transformers refuses another number of them:
+/// `transformers/configuration_utils.py` `PreTrainedConfig.validate_layer_type`.
+pub(super) fn layer_types(config: &Value, count: u64) -> Result<Option<&[Value]>, Box<ModelError>> {
+    let types = array(config, "layer_types")?;
+    if types.is_some_and(|types| types.len() as u64 != count) {
+        return Err(ModelError::unmodelled(
+            "`layer_types` does not have an entry for each layer",
+        ));
+    }
+    Ok(types)
+}
+
 /// A list with an entry for each layer, which is one of two kinds.
 pub(super) fn per_layer(
     config: &Value,

@@ -2,7 +2,7 @@
 
 use super::ModelError;
 use super::bounds::{MOST_FACTOR, MOST_TOKENS};
-use super::fields::{array, boolean, integer, wrong_type};
+use super::fields::{boolean, integer, wrong_type};
 use crate::units::python_float;
 use crate::value::Value;
 
@@ -274,15 +274,6 @@ pub(super) fn sliding_window(
         Some(_) => Some(integer(text, "sliding_window", 0, MOST_TOKENS)?),
     };
     Ok(window.filter(|window| *window > 0))
-}
-
-/// Whether some layer has another type than full attention.
-pub(super) fn mixes_types(text: &Value) -> Result<bool, Box<ModelError>> {
-    Ok(array(text, "layer_types")?.is_some_and(|types| {
-        types
-            .iter()
-            .any(|kind| kind.as_str() != Some("full_attention"))
-    }))
 }
 
 #[cfg(test)]

@@ -28,6 +28,7 @@ use bounds::{MOST_LAYERS, MOST_WIDTH};
 use decoder::LayerKind;
 use families::{dense, linear, mla, nas, windows};
 use fields::{integer, text};
+use parameters::{Rope, sections_fit};
 
 /// A model as the KV cache sees it.
 ///
@@ -309,6 +310,11 @@ fn facts(
         }
     };
     let weights = weights::weights(config, language, model_type, decoder)?;
+    let parameters =
+        parameters::parameters(config, language, model_type, weights.fp8_block, decoder)?;
+    if parameters.rope == Rope::Sections {
+        sections_fit(language, head_size, parameters.rotary_part)?;
+    }
     Ok(Common {
         architecture: clip(architecture),
         num_hidden_layers: match language.get_set("num_hidden_layers") {
@@ -327,13 +333,7 @@ fn facts(
         length: length::length(language)?,
         sliding_window: length::sliding_window(language, dense::Defaults::of(model_type).window)?,
         attention_chunk_size: chunk_size(kind),
-        parameters: parameters::parameters(
-            config,
-            language,
-            model_type,
-            weights.fp8_block,
-            decoder,
-        )?,
+        parameters,
         weights,
         dtype: common::dtype(config)?,
         auto_cache_dtype: common::auto_cache_dtype(config)?,

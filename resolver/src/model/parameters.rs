@@ -5,6 +5,7 @@ mod rope;
 
 pub use rope::Rope;
 
+pub(super) use rope::sections_fit;
 use rope::{rope, rotary_part, turned_by};
 
 use super::decoder::LayerKind;

@@ -193,6 +193,28 @@ pub(super) fn drafter_is_last(config: &EngineConfig, stages: usize, trace: &mut 
     }
 }
 
+/// The layers that deeper ones of Qwen3-VL's tower feed are all of the first stage, which each other stage looks
+/// at once its layers are built. Mirrors `vllm/model_executor/models/qwen3_vl.py`
+/// `Qwen3VLForConditionalGeneration.__init__` and `qwen3_vl_moe.py`.
+pub(super) fn fed_by_tower(
+    common: &Common,
+    stage: usize,
+    range: &LayerRange,
+) -> Result<(), Box<Refusal>> {
+    let looks = matches!(
+        common.architecture.as_str(),
+        "Qwen3VLForConditionalGeneration" | "Qwen3VLMoeForConditionalGeneration"
+    );
+    if !looks || stage == 0 || range.start >= common.parameters.deepstack {
+        return Ok(());
+    }
+    Err(Refusal::raised(
+        Stage::Model,
+        "AssertionError",
+        "start_layer should be greater than or equal to len(deepstack_visual_indexes)",
+    ))
+}
+
 /// Some models with experts look for a layer that has them on every stage, each
 /// in words of its own.
 pub(super) fn stage_with_experts(

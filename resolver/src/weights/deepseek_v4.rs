@@ -3,7 +3,7 @@
 
 use super::linear::{Experts, Quant};
 use super::sheet::{Part, Sheet, product};
-use super::{Rank, Uncounted, VOCAB_PADDING, not_modelled, rope};
+use super::{Head, Rank, Uncounted, VOCAB_PADDING, not_modelled, rope};
 use crate::model::DeepseekV4;
 use crate::model::deepseek_v4::Compression;
 use crate::model::parameters::Size;
@@ -33,7 +33,7 @@ struct Layer<'a> {
 pub(super) fn weights(rank: &Rank, model: &DeepseekV4, built: &Built) -> Result<Sheet, Uncounted> {
     let mut sheet = rank.sheet();
     let layer = Layer::of(rank, model)?;
-    rank.embedding(&mut sheet, false)?;
+    rank.embedding(&mut sheet, Head::Own)?;
     let count = model.layers.len() as u64;
     sheet.norms(1, layer.hidden);
     layer.head_streams(&mut sheet)?;

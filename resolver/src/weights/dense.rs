@@ -4,7 +4,7 @@
 
 use super::linear::Linear;
 use super::sheet::{Part, Sheet, product};
-use super::{Rank, Uncounted, not_modelled, rope, tower};
+use super::{Head, Rank, Uncounted, not_modelled, rope, tower};
 use crate::model::Decoder;
 use crate::model::decoder::{Attention, LayerKind};
 use crate::model::parameters::Size;
@@ -88,7 +88,11 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
         return not_modelled("`attention_bias`");
     }
     let kind = parameters.model_type.as_str();
-    rank.embedding(&mut sheet, false)?;
+    let head = match kind {
+        "minimax_m2" => Head::Own,
+        _ => Head::TiedIfSaid,
+    };
+    rank.embedding(&mut sheet, head)?;
     let hidden = rank.hidden()?;
     let layers = decoder.layers.len() as u64;
     // a block that is left out has no norm

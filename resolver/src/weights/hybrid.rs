@@ -5,7 +5,7 @@
 use super::dense::{QkNorm, attention, kinds};
 use super::linear::{Experts, Quant};
 use super::sheet::{Part, Sheet, product};
-use super::{Rank, Uncounted, not_modelled, rope, tower};
+use super::{Head, Rank, Uncounted, not_modelled, rope, tower};
 use crate::gpu::Arch;
 use crate::model::Decoder;
 use crate::model::decoder::{LayerKind, Linear};
@@ -24,7 +24,7 @@ fn linears(decoder: &Decoder) -> Option<(Linear, u64)> {
 
 pub(super) fn qwen3_5(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
     let mut sheet = rank.sheet();
-    rank.embedding(&mut sheet, false)?;
+    rank.embedding(&mut sheet, Head::TiedIfSaid)?;
     let (hidden, part) = (rank.hidden()?, Part::Attention);
     let layers = decoder.layers.len() as u64;
     sheet.norms(1, hidden);
@@ -94,7 +94,7 @@ pub(super) fn mlps(rank: &Rank, sheet: &mut Sheet, layers: u64) -> Result<(), Un
 pub(super) fn nemotron_h(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
     let mut sheet = rank.sheet();
     let parameters = rank.parameters();
-    rank.embedding(&mut sheet, false)?;
+    rank.embedding(&mut sheet, Head::Own)?;
     let hidden = rank.hidden()?;
     sheet.norms(1 + parameters.pattern.all, hidden);
     if let Some((linear, times)) = linears(decoder) {

@@ -4,7 +4,7 @@
 use super::linear::{Experts, Quant};
 use super::mla::gated_attention;
 use super::sheet::{Part, Sheet, product};
-use super::{Rank, Uncounted, not_modelled, tower};
+use super::{Head, Rank, Uncounted, not_modelled, tower};
 use crate::gpu::Arch;
 use crate::model::Decoder;
 use crate::model::decoder::{LayerKind, Linear, MlaDims};
@@ -31,7 +31,7 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     {
         return not_modelled("quantised attention of Kimi K3");
     }
-    rank.embedding(&mut sheet, false)?;
+    rank.embedding(&mut sheet, Head::Own)?;
     let hidden = rank.hidden()?;
     let layers = decoder.layers.len() as u64;
     // two norms and two that weigh residuals, each with what projects to one number
@@ -50,7 +50,7 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     }
     let dense = rank.size_or(Size::FirstKDenseReplace, 0).min(layers);
     if dense > 0 {
-        let width = rank.size(Size::IntermediateSize)? / rank.ranks;
+        let width = rank.size(Size::IntermediateSize)? / rank.shared_ranks();
         sheet.mlp(dense, rank.quant(Module::Dense)?, hidden, width);
     }
     experts(rank, &mut sheet, layers - dense)?;

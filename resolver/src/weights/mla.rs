@@ -4,7 +4,7 @@
 
 use super::linear::Quant;
 use super::sheet::{Part, Sheet, product};
-use super::{Rank, Uncounted, not_modelled, rope, tower};
+use super::{Head, Rank, Uncounted, not_modelled, rope, tower};
 use crate::memory::Interval;
 use crate::model::Decoder;
 use crate::model::decoder::{LayerKind, MlaDims};
@@ -17,7 +17,7 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     let Some(dims) = decoder.mla else {
         return not_modelled("latent attention without its dimensions");
     };
-    rank.embedding(&mut sheet, false)?;
+    rank.embedding(&mut sheet, Head::Own)?;
     let hidden = rank.hidden()?;
     let layers = decoder.layers.len() as u64;
     sheet.norms(1, hidden);

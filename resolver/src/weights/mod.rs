@@ -60,6 +60,17 @@ fn not_modelled<T>(what: impl Into<String>) -> Result<T, Uncounted> {
     Err(Uncounted(what.into()))
 }
 
+/// Whether a model's head is its embedding, by `tie_word_embeddings`.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Head {
+    /// Never: its class does not look at it.
+    Own,
+    /// Where config.json says so.
+    TiedIfSaid,
+    /// Unless config.json says otherwise.
+    TiedUnlessSaid,
+}
+
 /// What the weights of one rank follow from.
 #[derive(Clone, Copy)]
 pub(crate) struct Rank<'a> {
@@ -308,11 +319,17 @@ impl<'a> Rank<'a> {
     }
 
     /// The embedding, and the head where it is not the same.
-    fn embedding(&self, sheet: &mut Sheet, tied_by_default: bool) -> Result<(), Uncounted> {
+    fn embedding(&self, sheet: &mut Sheet, head: Head) -> Result<(), Uncounted> {
         let rows = round_up(self.size(Size::VocabSize)?, VOCAB_PADDING)? / self.ranks;
         let hidden = self.hidden()?;
         sheet.own(Part::Embedding, product(&[rows, hidden]));
-        if !self.parameters().tied.unwrap_or(tied_by_default) {
+        let tied = self.parameters().tied;
+        let has_own = match head {
+            Head::Own => true,
+            Head::TiedIfSaid => tied != Some(true),
+            Head::TiedUnlessSaid => tied == Some(false),
+        };
+        if has_own {
             sheet.matrix(
                 Part::Embedding,
                 1,

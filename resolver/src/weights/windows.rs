@@ -4,7 +4,7 @@
 use super::dense::{QkNorm, attention, kinds};
 use super::linear::{Experts, Quant};
 use super::sheet::{Part, Sheet, product};
-use super::{Rank, Uncounted, not_modelled, rope, tower};
+use super::{Head, Rank, Uncounted, not_modelled, rope, tower};
 use crate::gpu::Arch;
 use crate::model::Decoder;
 use crate::model::parameters::Size;
@@ -12,9 +12,9 @@ use crate::model::scheme::Module;
 use crate::units::round_up;
 
 /// The embedding, two norms to each layer and one at the end.
-fn frame(rank: &Rank, decoder: &Decoder, tied: bool) -> Result<(Sheet, u64, u64), Uncounted> {
+fn frame(rank: &Rank, decoder: &Decoder, head: Head) -> Result<(Sheet, u64, u64), Uncounted> {
     let mut sheet = rank.sheet();
-    rank.embedding(&mut sheet, tied)?;
+    rank.embedding(&mut sheet, head)?;
     let hidden = rank.hidden()?;
     let layers = decoder.layers.len() as u64;
     sheet.norms(1, hidden);
@@ -23,7 +23,7 @@ fn frame(rank: &Rank, decoder: &Decoder, tied: bool) -> Result<(Sheet, u64, u64)
 }
 
 pub(super) fn gpt_oss(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let (mut sheet, hidden, layers) = frame(rank, decoder, false)?;
+    let (mut sheet, hidden, layers) = frame(rank, decoder, Head::Own)?;
     let part = Part::Experts;
     for (one, times) in kinds(decoder) {
         attention(rank, &mut sheet, times, &one, QkNorm::None, true)?;
@@ -61,7 +61,7 @@ pub(super) fn gpt_oss(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
 }
 
 pub(super) fn mimo_v2(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let (mut sheet, hidden, layers) = frame(rank, decoder, false)?;
+    let (mut sheet, hidden, layers) = frame(rank, decoder, Head::Own)?;
     let part = Part::Experts;
     if rank.size_or(Size::AttentionBias, 0) != 0 {
         return not_modelled("`attention_bias`");
@@ -122,7 +122,7 @@ pub(super) fn mimo_v2_mtp(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncou
 }
 
 pub(super) fn gemma4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let (mut sheet, hidden, layers) = frame(rank, decoder, true)?;
+    let (mut sheet, hidden, layers) = frame(rank, decoder, Head::TiedUnlessSaid)?;
     if layers != rank.common.num_hidden_layers {
         return not_modelled("layers that share a cache");
     }
@@ -165,7 +165,7 @@ pub(super) fn gemma4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted>
 }
 
 pub(super) fn llama4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted> {
-    let (mut sheet, hidden, layers) = frame(rank, decoder, false)?;
+    let (mut sheet, hidden, layers) = frame(rank, decoder, Head::TiedIfSaid)?;
     let mut head_dim = 0;
     for (one, times) in kinds(decoder) {
         attention(rank, &mut sheet, times, &one, QkNorm::None, false)?;

@@ -5,8 +5,8 @@ use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{
     Attention, Boundary, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
 };
-use crate::model::fields::{boolean, integer, integer_or};
-use crate::model::length::{mixes_types, sliding_window};
+use crate::model::fields::{boolean, integer, integer_or, layer_types};
+use crate::model::length::sliding_window;
 use crate::value::Value;
 
 /// What transformers' class has where config.json is silent.
@@ -71,7 +71,7 @@ pub(in crate::model) fn decoder(
 ) -> Result<Decoder, Box<ModelError>> {
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     let mut attention = defaults.attention(config)?;
-    attention.window = window(config, defaults.window)?;
+    attention.window = window(config, defaults.window, count)?;
     Ok(plain(
         prefix,
         (0..u32::try_from(count).unwrap_or(u32::MAX))
@@ -116,8 +116,9 @@ pub(super) fn head_dim(config: &Value) -> Result<u64, Box<ModelError>> {
 
 /// A window in every layer, as Mistral has it. Qwen's files name one that is
 /// switched off.
-fn window(config: &Value, absent: Option<u64>) -> Result<Option<u64>, Box<ModelError>> {
-    if mixes_types(config)? {
+fn window(config: &Value, absent: Option<u64>, count: u64) -> Result<Option<u64>, Box<ModelError>> {
+    let is_other = |kind: &Value| kind.as_str() != Some("full_attention");
+    if layer_types(config, count)?.is_some_and(|types| types.iter().any(is_other)) {
         return Err(ModelError::unmodelled(
             "`layer_types` other than full_attention are not modelled for this architecture",
         ));

@@ -7,12 +7,16 @@ use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{
     Attention, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
 };
-use crate::model::fields::{array, boolean, integer, integer_or, one_or_zero, per_layer, text};
+use crate::model::fields::{
+    boolean, integer, integer_or, layer_types, one_or_zero, per_layer, text,
+};
 use crate::value::Value;
 
 /// gpt-oss: a window on every even layer, whatever `layer_types` says.
 /// Mirrors `vllm/model_executor/models/gpt_oss.py`.
 pub(in crate::model) fn gpt_oss(config: &Value) -> Result<Decoder, Box<ModelError>> {
+    let count = count(config)?;
+    layer_types(config, u64::from(count))?;
     let window = integer(config, "sliding_window", 1, MOST_WIDTH)?;
     let attention = Attention {
         sinks: true,
@@ -22,7 +26,7 @@ pub(in crate::model) fn gpt_oss(config: &Value) -> Result<Decoder, Box<ModelErro
             integer(config, "head_dim", 1, MOST_WIDTH)?,
         )
     };
-    let layers = (0..count(config)?).map(|index| DecoderLayer {
+    let layers = (0..count).map(|index| DecoderLayer {
         index,
         suffix: "attn.attn",
         kind: LayerKind::Attention(Attention {
@@ -37,12 +41,8 @@ pub(in crate::model) fn gpt_oss(config: &Value) -> Result<Decoder, Box<ModelErro
 /// Mirrors `vllm/model_executor/models/gemma4.py`.
 pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let count = count(config)?;
-    let types = array(config, "layer_types")?.ok_or(ModelError::Missing("layer_types"))?;
-    if types.len() != count as usize {
-        return Err(ModelError::unmodelled(
-            "`layer_types` does not have an entry for each layer",
-        ));
-    }
+    let types = layer_types(config, u64::from(count))?;
+    let types = types.ok_or(ModelError::Missing("layer_types"))?;
     let window = integer(config, "sliding_window", 1, MOST_WIDTH)?;
     let window = match text(config, "use_bidirectional_attention")? {
         Some("all") => window / 2 + 1,
@@ -137,6 +137,12 @@ pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, Box<ModelErro
 
 /// MiMo V2's layers with a window, which its MTP layer is one of.
 pub(in crate::model) fn mimo_v2_window(config: &Value) -> Result<Attention, Box<ModelError>> {
+    let queries = config.get_set("swa_num_attention_heads");
+    if queries.is_some() && queries != config.get("num_attention_heads") {
+        return Err(ModelError::unmodelled(
+            "`swa_num_attention_heads` other than `num_attention_heads` is not modelled",
+        ));
+    }
     Ok(Attention {
         kv_heads: integer(config, "swa_num_key_value_heads", 1, MOST_WIDTH)?,
         sharing: HeadSharing::AtLeastOne,

@@ -1,7 +1,11 @@
 //! What rotary tables are made of: their length, their settings, the part of a head that turns.
 
 use super::MOST;
+use crate::model::ModelError;
 use crate::value::Value;
+
+/// A head, of which parts are in millionths.
+const WHOLE: u64 = 1_000_000;
 
 /// Where a position's rotary table ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,6 +97,29 @@ pub(super) fn turned_by(language: &Value) -> Vec<Option<Value>> {
     TURNS.iter().map(of).collect()
 }
 
+/// Refuses sections that are not half of what turns of a head.
+/// Mirrors `vllm/model_executor/layers/rotary_embedding/mrope.py` `MRotaryEmbedding.__init__`, whose assertion has no words.
+pub(in crate::model) fn sections_fit(
+    language: &Value,
+    head_size: u64,
+    part: Option<u64>,
+) -> Result<(), Box<ModelError>> {
+    let sections = settings(language).and_then(|settings| settings.get_set("mrope_section"));
+    let Some(Value::Array(sections)) = sections else {
+        return Ok(());
+    };
+    let sum = sections.iter().try_fold(0_i128, |sum, section| {
+        sum.checked_add(section.as_integer()?)
+    });
+    let turned = head_size.saturating_mul(part.unwrap_or(WHOLE)) / WHOLE;
+    if sections.is_empty() || sum == Some(i128::from(turned / 2)) {
+        return Ok(());
+    }
+    Err(ModelError::unmodelled(
+        "`mrope_section` does not add up to half of what turns of a head: vLLM stops with a bare AssertionError",
+    ))
+}
+
 /// `partial_rotary_factor`, in millionths.
 #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // 0 to a million
 pub(super) fn rotary_part(language: &Value) -> Option<u64> {
@@ -103,7 +130,7 @@ pub(super) fn rotary_part(language: &Value) -> Option<u64> {
         .find_map(|part| part.get_set("partial_rotary_factor"))?;
     match part {
         Value::Float(part) if (0.0..=1.0).contains(part) => Some((part * 1e6).round() as u64),
-        Value::Integer(1) => Some(1_000_000),
+        Value::Integer(1) => Some(WHOLE),
         _ => None,
     }
 }
