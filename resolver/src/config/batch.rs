@@ -4,7 +4,7 @@ use super::or_one;
 use crate::args::EngineArgs;
 use crate::error::{Refusal, Stage};
 use crate::gpu::MemoryTier;
-use crate::model::{Kind, Model};
+use crate::model::{Common, Kind, Model};
 use crate::release::{InFlight, ModelRunner, Profile};
 use crate::request::{Request, Usage};
 use crate::trace::{Trace, named};
@@ -25,6 +25,17 @@ const fn seqs(tier: MemoryTier) -> i128 {
     }
 }
 
+/// Tokens of the largest item that is not cut into chunks, where images attend both ways: Gemma 4's video, of 32
+/// frames. Mirrors `vllm/model_executor/models/gemma4_mm.py` `get_mm_max_tokens_per_item`.
+fn largest_item(model: &Common) -> i128 {
+    let is_gemma = model.architecture == "Gemma4ForConditionalGeneration";
+    if is_gemma && model.mm_prefix {
+        32 * (70 + 2 + 6)
+    } else {
+        0
+    }
+}
+
 fn tier(request: &Request) -> MemoryTier {
     MemoryTier::of(&request.gpu, request.release)
 }
@@ -38,13 +49,15 @@ pub(super) struct BatchLimits {
 
 /// Fills in what is open. Mirrors `vllm/engine/arg_utils.py`
 /// `EngineArgs._set_default_max_num_seqs_and_batched_tokens_args`.
-pub(super) fn limits(request: &Request, max_model_len: u64) -> BatchLimits {
+pub(super) fn limits(request: &Request, model: &Common, max_model_len: u64) -> BatchLimits {
     let args = &request.args;
     let tier = tier(request);
     let seqs = args.max_num_seqs.map_or(seqs(tier), i128::from);
     let max_num_batched_tokens = match args.max_num_batched_tokens {
         Some(tokens) => i128::from(tokens),
-        None => batched_tokens(tier, request.usage).min(seqs * i128::from(max_model_len)),
+        None => batched_tokens(tier, request.usage)
+            .max(largest_item(model))
+            .min(seqs * i128::from(max_model_len)),
     };
     let max_num_seqs = match args.max_num_seqs {
         Some(_) => seqs,

@@ -1,9 +1,12 @@
 //! What a drafter changes of the rest of the configuration.
 //! Mirrors `vllm/config/vllm.py` `VllmConfig.__post_init__`.
 
-use super::checks::invalid;
+use super::EngineConfig;
+use super::checks::{self, invalid};
 use crate::args::EngineArgs;
+use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
+use crate::model::Common;
 use crate::release::Profile;
 use crate::release::drafting::{Asynchronous, Slots};
 use crate::speculation::{Method, Runner, Speculation};
@@ -123,4 +126,25 @@ fn no_room(max_num_batched_tokens: u64, name: &str, needed: u64) -> Box<Refusal>
         "VllmConfig does not have enough slots to schedule a token and support the speculative \
          decoding settings. Got max_num_batched_tokens={max_num_batched_tokens} and {name}={needed}."
     ))
+}
+
+/// A config that is made anew with the drafter's cache dtype is checked anew, with the target's model or, for a draft
+/// model, its own. Mirrors `vllm/config/vllm.py` `VllmConfig` as
+/// `vllm/v1/spec_decode/llm_base_proposer.py` `_create_draft_vllm_config` makes it.
+pub(crate) fn cache_dtype(
+    dtype: CacheDtype,
+    config: &EngineConfig,
+    model: &Common,
+    profile: &Profile,
+) -> Result<(), Box<Refusal>> {
+    checks::float_cache(dtype, config.model_dtype, profile)
+        .and_then(|()| checks::nvfp4_with_mla(dtype, model, profile))
+        .map_err(|refusal| match *refusal {
+            Refusal::Raised {
+                error_type,
+                message,
+                ..
+            } => Refusal::raised(Stage::Model, error_type, message),
+            other => Box::new(other),
+        })
 }

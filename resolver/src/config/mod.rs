@@ -13,6 +13,7 @@ mod parallel;
 pub(crate) use architectures::unknown_architecture;
 pub use checks::{ModelDtype, StateDtype};
 pub(crate) use checks::{model_fields, own_code};
+pub(crate) use drafting::cache_dtype as drafter_dtype;
 pub(crate) use lines::{gpus, runner as runner_line};
 pub use parallel::{CommBackend, ContextParallel};
 
@@ -123,7 +124,7 @@ pub(crate) fn build(
         tensor_parallel_size: or_one(args.tensor_parallel_size),
     };
     let mut speculation = speculation::settle(request, &target)?;
-    let batch = batch::limits(request, max_model_len);
+    let batch = batch::limits(request, &model.common, max_model_len);
     let (max_num_batched_tokens, max_num_seqs) = checks::scheduler(args, &batch, |tokens| {
         lines::chunked_prefill(tokens, request.usage, trace);
     })?;

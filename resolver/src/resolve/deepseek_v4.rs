@@ -71,6 +71,7 @@ pub(super) fn deepseek_v4(
     let drafted = draft::build(
         model,
         &draft::Built {
+            common,
             config,
             arch,
             capability,

@@ -1,12 +1,12 @@
 //! DeepSeek V4's draft layers: windows, whichever method drafts.
 
 use crate::backend::deepseek_v4::{self as backend, Implementation};
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, drafter_dtype};
 use crate::dtype::TorchDtype;
 use crate::error::{Refusal, Stage};
 use crate::gpu::{Arch, ComputeCapability};
-use crate::model::DeepseekV4;
 use crate::model::draft::Draft;
+use crate::model::{Common, DeepseekV4};
 use crate::release::Profile;
 use crate::resolution::Note;
 use crate::spec::decoder::{local_argmax, unknown_dtype};
@@ -16,6 +16,7 @@ use crate::trace::Trace;
 
 /// The target, as it has been built.
 pub(super) struct Built<'a> {
+    pub common: &'a Common,
     pub config: &'a EngineConfig,
     pub arch: Arch,
     pub capability: ComputeCapability,
@@ -65,6 +66,14 @@ pub(super) fn build(
             ));
         }
     };
+    let dtype = match &speculation.cache_dtype {
+        None => target.resolved.cache_dtype,
+        Some(DraftDtype::Known(dtype)) => {
+            drafter_dtype(*dtype, target.config, target.common, profile)?;
+            *dtype
+        }
+        Some(DraftDtype::Unknown(name)) => return Err(unknown_dtype(name, profile.cache_dtypes)),
+    };
     let implementation = match speculation.backend {
         DraftBackend::Targets => target.implementation,
         DraftBackend::Own(own) => {
@@ -83,12 +92,13 @@ pub(super) fn build(
             )?
         }
     };
-    let dtype = match &speculation.cache_dtype {
-        None => target.resolved.cache_dtype,
-        Some(DraftDtype::Known(dtype)) => *dtype,
-        Some(DraftDtype::Unknown(name)) => return Err(unknown_dtype(name, profile.cache_dtypes)),
-    };
     let resolved = resolve_dtype(dtype, implementation, profile, trace)?;
+    // both write back to one config, which the target's layers look at once more
+    if speculation.cache_dtype.is_none() && resolved.cache_dtype != target.resolved.cache_dtype {
+        return Err(Refusal::not_modelled(
+            "a drafter whose backend changes the target's cache dtype is not modelled",
+        ));
+    }
     local_argmax(speculation)?;
     trace.step(
         Stage::Model,

@@ -5,9 +5,10 @@ use super::backends::{self, Chosen};
 use super::{Context, rows};
 use crate::backend::block_size::DEFAULT_BLOCK_SIZE;
 use crate::backend::layer::LayerBackend;
-use crate::config::EngineConfig;
+use crate::config::{EngineConfig, drafter_dtype};
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
+use crate::model::Common;
 use crate::model::draft::{Draft, Drafter};
 use crate::python::{repr, repr_list};
 use crate::resolution::Note;
@@ -87,7 +88,7 @@ pub(super) fn choose<'a>(
         }
     };
     let mut config = context.config.clone();
-    let own = own_dtype(speculation, context)?;
+    let own = own_dtype(speculation, context, &drafter.common)?;
     config.cache_dtype = own.unwrap_or(target.cache_dtype);
     if own.is_some() {
         // the config that is made anew takes its default for the user's word
@@ -141,10 +142,21 @@ fn of_drafter<'a>(
 fn own_dtype(
     speculation: &Speculation,
     context: &Context,
+    drafter: &Common,
 ) -> Result<Option<CacheDtype>, Box<Refusal>> {
     match &speculation.cache_dtype {
         None => Ok(None),
-        Some(DraftDtype::Known(dtype)) => Ok(Some(*dtype)),
+        Some(DraftDtype::Known(dtype)) => {
+            let (config, profile) = (context.config, context.profile);
+            let apart = speculation.method == Method::DraftModel;
+            if !apart || speculation.runner == Runner::V1 {
+                drafter_dtype(*dtype, config, context.common, profile)?;
+            }
+            if apart {
+                drafter_dtype(*dtype, config, drafter, profile)?;
+            }
+            Ok(Some(*dtype))
+        }
         Some(DraftDtype::Unknown(name)) => Err(unknown_dtype(name, context.profile.cache_dtypes)),
     }
 }
