@@ -154,7 +154,7 @@ impl Checks<'_> {
     /// `vllm/v1/worker/gpu_model_runner.py` `initialize_kv_cache`.
     fn set_up_cache(&self, backends: &[LayerBackend], turn: i64) -> Result<(), Box<Refusal>> {
         if !self.runs_second() {
-            self.implementations(backends)?;
+            self.implementations(backends, turn)?;
             return self.builders(backends, turn);
         }
         self.builders(backends, turn)?;
@@ -162,11 +162,11 @@ impl Checks<'_> {
             PcpRunner::SecondIfMla | PcpRunner::Second => self.second_runner(Stage::Engine)?,
             PcpRunner::First | PcpRunner::SecondAtOnce => {}
         }
-        self.implementations(backends)
+        self.implementations(backends, turn)
     }
 
     /// Mirrors `vllm/v1/worker/cp_utils.py` `check_attention_cp_compatibility`.
-    fn implementations(&self, backends: &[LayerBackend]) -> Result<(), Box<Refusal>> {
+    fn implementations(&self, backends: &[LayerBackend], turn: i64) -> Result<(), Box<Refusal>> {
         let refuse = |message| Err(Refusal::raised(Stage::Engine, "AssertionError", message));
         let splits_prefill = self.config.context.prefill_ranks > 1;
         // through 0.25 it is the implementations that are asked, which these layers have none of
@@ -178,18 +178,35 @@ impl Checks<'_> {
                     .to_owned(),
             );
         }
-        if !self.shares_kv() {
+        if self.layers == Family::DeepseekV4 {
             return Ok(());
         }
-        let mute = backends
-            .iter()
-            .find_map(|backend| without_lse(*backend, self.profile));
-        let Some(class) = mute else { return Ok(()) };
-        refuse(format!(
-            "Decode Context Parallelism (DCP) requires attention implementations to return the \
-             softmax LSE during decode, but {class} does not. Try a different backend by setting \
-             --attention-backend or disable DCP."
-        ))
+        let drafts = turn > 1 && self.config.speculation.is_some();
+        for backend in backends.iter().filter_map(|layer| implemented(*layer)) {
+            let class = class(backend);
+            if drafts && !self.profile.context.drafting_in_turns.contains(&backend) {
+                let Some(class) = class else {
+                    return Err(Refusal::not_modelled(format!(
+                        "a drafter with {} and cp_kv_cache_interleave_size={turn} is not modelled",
+                        backend.as_str()
+                    )));
+                };
+                return refuse(format!(
+                    "MTP with cp_kv_cache_interleave_size > 1 is not supported in {class}."
+                ));
+            }
+            if self.shares_kv()
+                && hides_lse(backend, self.profile)
+                && let Some(class) = class
+            {
+                return refuse(format!(
+                    "Decode Context Parallelism (DCP) requires attention implementations to \
+                     return the softmax LSE during decode, but {class} does not. Try a different \
+                     backend by setting --attention-backend or disable DCP."
+                ));
+            }
+        }
+        Ok(())
     }
 
     /// Mirrors `vllm/v1/worker/gpu/pcp_manager.py` `PCPManager.validate_config`.
@@ -322,26 +339,60 @@ impl Checks<'_> {
     }
 }
 
-/// The class of a backend that cannot tell the softmax's LSE in decoding, which
-/// ranks that share KV need (`can_return_lse_for_decode`).
-fn without_lse(backend: LayerBackend, profile: &Profile) -> Option<&'static str> {
-    let (LayerBackend::Selected(backend) | LayerBackend::ChunkedLocal(backend)) = backend else {
-        return None;
-    };
-    match backend {
-        B::TritonAttn => Some("TritonAttentionImpl"),
-        B::TritonAttnDiffkv => Some("TritonAttentionDiffKVImpl"),
-        B::FlexAttention => Some("FlexAttentionImpl"),
-        B::Turboquant => Some("TurboQuantAttentionImpl"),
-        B::Ultraquant => Some("UltraQuantAttentionImpl"),
-        B::HpcAttn => Some("HpcAttentionImpl"),
-        B::B12x => Some("B12xPagedAttentionImpl"),
-        B::FlashAttnMlaSparse => Some("FlashAttnMLASparseImpl"),
-        B::FlashinferMlaSparseSm90 => Some("FlashInferMLASparseSM90Impl"),
-        B::FlashinferMlaSparseSm120 => Some("FlashInferMLASparseSM120Impl"),
-        B::FlashmlaSparse if !profile.context.flashmla_sparse_tells_lse => {
-            Some("FlashMLASparseImpl")
-        }
-        _ => None,
+/// The backend of a layer that has an implementation.
+const fn implemented(layer: LayerBackend) -> Option<B> {
+    match layer {
+        LayerBackend::Selected(backend) | LayerBackend::ChunkedLocal(backend) => Some(backend),
+        LayerBackend::Fixed(_) => None,
     }
+}
+
+/// Whether it cannot tell the softmax's LSE in decoding, which ranks that share KV need
+/// (`can_return_lse_for_decode`).
+const fn hides_lse(backend: B, profile: &Profile) -> bool {
+    match backend {
+        B::FlashmlaSparse => !profile.context.flashmla_sparse_tells_lse,
+        _ => matches!(
+            backend,
+            B::TritonAttn
+                | B::TritonAttnDiffkv
+                | B::FlexAttention
+                | B::Turboquant
+                | B::Ultraquant
+                | B::HpcAttn
+                | B::B12x
+                | B::FlashAttnMlaSparse
+                | B::FlashinferMlaSparseSm90
+                | B::FlashinferMlaSparseSm120
+        ),
+    }
+}
+
+/// The class of its implementation (`get_impl_cls`).
+const fn class(backend: B) -> Option<&'static str> {
+    Some(match backend {
+        B::B12x => "B12xPagedAttentionImpl",
+        B::CutlassMla => "CutlassMLAImpl",
+        B::FlashAttn => "FlashAttentionImpl",
+        B::FlashAttnDiffkv => "FlashAttentionDiffKVImpl",
+        B::FlashAttnMla => "FlashAttnMLAImpl",
+        B::FlashAttnMlaSparse => "FlashAttnMLASparseImpl",
+        B::FlashAttnMlaSparseFa4 => "FlashAttnMLASparseFA4Impl",
+        B::Flashinfer => "FlashInferImpl",
+        B::FlashinferMla => "FlashInferMLAImpl",
+        B::FlashinferMlaSparse => "FlashInferMLASparseImpl",
+        B::FlashinferMlaSparseSm90 => "FlashInferMLASparseSM90Impl",
+        B::FlashinferMlaSparseSm120 => "FlashInferMLASparseSM120Impl",
+        B::Flashmla => "FlashMLAImpl",
+        B::FlashmlaSparse => "FlashMLASparseImpl",
+        B::FlexAttention => "FlexAttentionImpl",
+        B::HpcAttn => "HpcAttentionImpl",
+        B::TokenspeedMla => "TokenspeedMLAImpl",
+        B::TritonAttn => "TritonAttentionImpl",
+        B::TritonAttnDiffkv => "TritonAttentionDiffKVImpl",
+        B::TritonMla => "TritonMLAImpl",
+        B::Turboquant => "TurboQuantAttentionImpl",
+        B::Ultraquant => "UltraQuantAttentionImpl",
+        _ => return None,
+    })
 }

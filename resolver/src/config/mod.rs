@@ -194,7 +194,7 @@ pub(crate) fn build(
         num_gpu_blocks_override: args.num_gpu_blocks_override,
         enable_prefix_caching: args.enable_prefix_caching.unwrap_or(true),
         disable_hybrid_kv_cache_manager,
-        skip_layers: args.kv_cache_dtype_skip_layers.clone().unwrap_or_default(),
+        skip_layers: skip_layers(args, asked, model),
         state_dtype: StateDtype::asked(args.mamba_cache_dtype.as_deref()),
         recurrent_dtype: StateDtype::asked(args.mamba_ssm_cache_dtype.as_deref()),
         disable_sliding_window: args.disable_sliding_window.unwrap_or(false),
@@ -275,6 +275,27 @@ fn strict_window(args: &EngineArgs, model: &Model) -> Result<(), Box<Refusal>> {
         "Validation error for field 'sliding_window':\n    TypeError: Field 'sliding_window' \
          expected int, got NoneType (value: None)",
     ))
+}
+
+/// Layers that keep the model's dtype: those that are named, and with packed dtypes the first and last two, unless the
+/// model is a hybrid. Mirrors `vllm/engine/arg_utils.py` `EngineArgs.create_engine_config` and
+/// `vllm/model_executor/layers/quantization/turboquant/config.py` `TurboQuantConfig.get_boundary_skip_layers`.
+fn skip_layers(args: &EngineArgs, cache_dtype: CacheDtype, model: &Model) -> Vec<String> {
+    let mut names = args.kv_cache_dtype_skip_layers.clone().unwrap_or_default();
+    let has_ends = match &model.kind {
+        Kind::Decoder(decoder) => decoder.boundary == Boundary::Ends,
+        Kind::DeepseekV4(_) => false,
+    };
+    if cache_dtype.skips_boundary_layers() && has_ends {
+        let count = model.common.num_hidden_layers;
+        let ends = 2.min(count / 2);
+        names.extend(
+            (0..ends)
+                .chain(count - ends..count)
+                .map(|number| number.to_string()),
+        );
+    }
+    names
 }
 
 /// Packed dtypes look for the full-attention layers of a hybrid by its config's

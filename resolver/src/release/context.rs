@@ -1,5 +1,7 @@
 //! What sets releases apart under context parallelism.
 
+use crate::backend::AttentionBackend;
+
 /// A release's part in context parallelism.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ContextRules {
@@ -34,6 +36,9 @@ pub struct ContextRules {
     pub flashmla_sharing: FlashmlaSharing,
     /// FlashMLA's sparse kernel tells its softmax's LSE (since 0.29).
     pub flashmla_sparse_tells_lse: bool,
+    /// Backends whose implementations check drafted tokens where ranks take turns of several.
+    /// `supports_mtp_with_cp_non_trivial_interleave_size`
+    pub drafting_in_turns: &'static [AttentionBackend],
     /// FlashInfer's dense MLA takes turns of one token alone (since 0.29).
     pub flashinfer_mla_takes_turns_of_one: bool,
 }

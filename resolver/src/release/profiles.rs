@@ -10,7 +10,7 @@ use super::profile::{
     V4Classes, V4Heads, WindowBlock,
 };
 use super::{drafting, log, memory, tables, weights};
-use crate::backend::{registry, rules};
+use crate::backend::{AttentionBackend, registry, rules};
 use crate::error::{MemoryTexts, PackedAssertion};
 
 /// What was dumped from vLLM: the lists.
@@ -94,6 +94,10 @@ pub(super) const V0_33_0: Profile = Profile {
         indexer: IndexerTurns::OfWholeStates,
         flashmla_sharing: FlashmlaSharing::Any,
         flashmla_sparse_tells_lse: true,
+        drafting_in_turns: &[
+            AttentionBackend::FlashmlaSparse,
+            AttentionBackend::TokenspeedMla,
+        ],
         flashinfer_mla_takes_turns_of_one: true,
     },
     tells_layers_of_cache: true,
@@ -160,7 +164,11 @@ pub(super) const V0_31_0: Profile = listed!(V0_31_0, V0_32_0, {
     glm_is_fp8_on_sm100: false,
     tells_layers_of_cache: false,
     sorts_skipped_as_numbers: true,
-    context: ContextRules { indexer: IndexerTurns::Any, ..V0_32_0.context },
+    context: ContextRules {
+        indexer: IndexerTurns::Any,
+        drafting_in_turns: &[AttentionBackend::FlashmlaSparse],
+        ..V0_32_0.context
+    },
 });
 
 pub(super) const V0_30_0: Profile = listed!(V0_30_0, V0_31_0, {
@@ -196,6 +204,7 @@ pub(super) const V0_29_0: Profile = listed!(V0_29_0, V0_30_0, {
         nameless_submodels: true,
         graphs: PcpGraphs::Piecewise,
         indexer: IndexerTurns::OfOne,
+        drafting_in_turns: &[],
         ..V0_30_0.context
     },
 });

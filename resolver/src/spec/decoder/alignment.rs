@@ -203,6 +203,7 @@ fn for_states(
         && has_states
     {
         let chunk = match linear.kernel {
+            LinearKernel::Gdn if !rows::gives_states(context, linear) => 1,
             LinearKernel::Gdn => GDN_CHUNK_TOKENS,
             LinearKernel::Kda => KDA_CHUNK_TOKENS,
             LinearKernel::Mamba2 => 1,

@@ -24,7 +24,7 @@ use crate::dtype::{CacheDtype, TorchDtype};
 use crate::error::{Refusal, Stage};
 use crate::gpu::{Arch, ComputeCapability};
 use crate::layout::KvCacheLayout;
-use crate::model::decoder::{Boundary, DecoderLayer, DtypeHook, LayerKind};
+use crate::model::decoder::{DecoderLayer, DtypeHook, LayerKind};
 use crate::model::{Common, Decoder};
 use crate::release::Profile;
 use crate::resolution::Note;
@@ -58,9 +58,8 @@ impl Context<'_> {
         self.decoder.dtype_hook == DtypeHook::UntoldLayers && !self.profile.tells_layers_of_cache
     }
 
-    /// Whether the layer is kept in the model's dtype: by its number, by its
-    /// window, or because it stands at an end. Mirrors `Attention.__init__` and
-    /// `MLAAttention.__init__`.
+    /// Whether the layer is kept in the model's dtype: by its number or its
+    /// window. Mirrors `Attention.__init__` and `MLAAttention.__init__`.
     pub fn is_skipped(&self, layer: &DecoderLayer) -> bool {
         let number = layer.index.to_string();
         let has_window =
@@ -69,23 +68,6 @@ impl Context<'_> {
             .skip_layers
             .iter()
             .any(|skip| *skip == number || (has_window && skip == "sliding_window"))
-            || self.is_at_an_end(layer.index)
-    }
-
-    /// Mirrors `vllm/model_executor/layers/quantization/turboquant/config.py`
-    /// `TurboQuantConfig.get_boundary_skip_layers`.
-    fn is_at_an_end(&self, index: u32) -> bool {
-        if !self.skips_ends() {
-            return false;
-        }
-        let count = self.model().0.num_hidden_layers;
-        let ends = 2.min(count / 2);
-        let index = u64::from(index);
-        index < ends || (count - ends..count).contains(&index)
-    }
-
-    fn skips_ends(&self) -> bool {
-        self.config.cache_dtype.skips_boundary_layers() && self.decoder.boundary == Boundary::Ends
     }
 
     /// The spec as the layer's backend has it.
@@ -100,7 +82,7 @@ impl Context<'_> {
     /// Whether `kv_cache_dtype_skip_layers` has entries in the end, be it of no
     /// layer here.
     pub fn skips_layers(&self) -> bool {
-        !self.config.skip_layers.is_empty() || self.skips_ends()
+        !self.config.skip_layers.is_empty()
     }
 
     /// What vLLM calls the model: the target, for its drafter, too.
@@ -149,10 +131,11 @@ impl Context<'_> {
     /// Mirrors `vllm/engine/arg_utils.py` `EngineArgs.create_engine_config`, then
     /// `vllm/model_executor/models/config.py` `Gemma4Config`.
     fn forced_flash_attn(&self) -> Option<Version> {
-        let dtype = self.config.cache_dtype;
-        if dtype.skips_boundary_layers() {
+        // of the target's word, for its drafter too
+        if self.config.requested_cache_dtype.skips_boundary_layers() {
             return Some(Version::Two);
         }
+        let dtype = self.config.cache_dtype;
         let may_choose = matches!(
             self.config.attention_backend,
             None | Some(AttentionBackend::FlashAttn)

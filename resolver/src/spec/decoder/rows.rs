@@ -9,12 +9,15 @@ use crate::backend::kernel_block::{Asking, KernelBlock, kernel_blocks};
 use crate::backend::layer::{FixedBackend, LayerBackend};
 use crate::dtype::{CacheDtype, TorchDtype};
 use crate::error::Refusal;
+use crate::gpu::Arch;
 use crate::model::decoder::{Attention, HeadSharing, LayerKind, Linear, LinearKernel};
 use crate::release::{Checkpoints, WindowBlock};
 use crate::spec::{LayerRole, LayerSpec, Layers, MambaStates, SpecKind};
 use crate::trace::Trace;
 use crate::units::{add, mul};
 
+/// Elements of a key that FlashInfer's GDN kernel takes beyond SM90.
+const FLASHINFER_GDN_KEYS: u64 = 128;
 /// Elements of an indexer key that share an fp32 scale.
 const INDEXER_QUANT_BLOCK: u64 = 128;
 /// A packed row of `fp8_ds_mla`: 512 B of latent in fp8, 16 B of scales, 128 B
@@ -296,6 +299,14 @@ fn drafted_tokens(context: &Context) -> u64 {
     drafts.map_or(0, |drafts| drafts.num_speculative_tokens)
 }
 
+/// Whether prefills give out states on their way: GDN's do in FlashInfer's kernel, which beyond SM90 takes keys of one
+/// width. Mirrors `vllm/model_executor/layers/mamba/gdn/qwen_gdn_linear_attn.py` `_resolve_gdn_prefill_backend`.
+pub(super) fn gives_states(context: &Context, linear: Linear) -> bool {
+    linear.kernel != LinearKernel::Gdn
+        || context.target.arch == Arch::Sm90
+        || linear.columns == FLASHINFER_GDN_KEYS
+}
+
 /// Mirrors `MambaBase.get_kv_cache_spec`.
 fn linear_spec(
     context: &Context,
@@ -306,7 +317,11 @@ fn linear_spec(
     let checkpoints = match (linear.kernel, context.profile.checkpoints) {
         (LinearKernel::Kda, Checkpoints::Kda)
         | (LinearKernel::Kda | LinearKernel::Mamba2, Checkpoints::KdaAndMamba2)
-        | (_, Checkpoints::All) => 1,
+        | (_, Checkpoints::All)
+            if gives_states(context, linear) =>
+        {
+            1
+        }
         _ => 0,
     };
     Ok(LayerSpec {
