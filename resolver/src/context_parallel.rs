@@ -58,15 +58,14 @@ impl Checks<'_> {
     /// `vllm/config/model.py` `ModelConfig._get_transformers_backend_cls`
     pub fn before_model(&self) -> Result<(), Box<Refusal>> {
         let architecture = self.common.architecture.as_str();
-        if self.profile.context.nameless_submodels
-            && self.shares_kv()
-            && architecture.starts_with("Qwen3VL")
-        {
-            return Err(Refusal::raised(
-                Stage::Model,
-                "IndexError",
-                "list index out of range",
-            ));
+        if self.profile.context.nameless_submodels && architecture.starts_with("Qwen3VL") {
+            let trip = |class, text| Err(Refusal::raised(Stage::Model, class, text));
+            if self.config.pipeline_parallel_size > 1 {
+                return trip("ValidationError", "No model architectures are specified");
+            }
+            if self.shares_kv() {
+                return trip("IndexError", "list index out of range");
+            }
         }
         match self.profile.context.runner {
             PcpRunner::SecondAtOnce => self.second_runner(Stage::Model),

@@ -494,6 +494,22 @@ pub(super) fn activation_scheme(model: &Common, profile: &Profile) -> Result<(),
 /// Dtypes that the quantisation takes. Mirrors `vllm/config/vllm.py`
 /// `VllmConfig._get_quantization_config`.
 pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Model) -> Result<(), Box<Refusal>> {
+    let common = &model.common;
+    // hooks name these anew: `vllm/model_executor/models/config.py`
+    let own = match (common.architecture.as_str(), common.quant_method.as_deref()) {
+        ("GptOssForCausalLM", Some("mxfp4")) => Some("gpt_oss_mxfp4"),
+        ("KimiK3ForConditionalGeneration", Some("compressed-tensors" | "mxfp4")) => Some("mxfp4"),
+        _ => None,
+    };
+    if let Some(own) = own
+        && dtype != ModelDtype::Bfloat16
+    {
+        return Err(invalid(format!(
+            "torch.{} is not supported for quantization method {own}. Supported dtypes: \
+             [torch.bfloat16]",
+            dtype.as_str()
+        )));
+    }
     match (dtype, &model.kind, model.common.quant_method.as_deref()) {
         (ModelDtype::Bfloat16 | ModelDtype::Float16, _, _) | (ModelDtype::Float32, _, None) => {
             Ok(())

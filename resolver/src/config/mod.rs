@@ -23,7 +23,7 @@ use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::log;
-use crate::model::decoder::{Boundary, DtypeHook, WindowSource};
+use crate::model::decoder::{Boundary, DecoderLayer, DtypeHook, LayerKind, WindowSource};
 use crate::model::{AutoCacheDtype, Common, Kind, Model};
 use crate::request::Request;
 use crate::speculation::{self, Speculation};
@@ -303,7 +303,14 @@ fn skip_layers(args: &EngineArgs, cache_dtype: CacheDtype, model: &Model) -> Vec
 /// `TurboQuantConfig.get_boundary_skip_layers`.
 fn packed_hybrid(cache_dtype: CacheDtype, model: &Model) -> Result<(), Box<Refusal>> {
     let listed = match &model.kind {
-        Kind::Decoder(decoder) => decoder.boundary != Boundary::Unlisted,
+        Kind::Decoder(decoder) => match decoder.boundary {
+            Boundary::Ends => true,
+            Boundary::Unlisted => false,
+            Boundary::None => {
+                let attends = |layer: &DecoderLayer| matches!(layer.kind, LayerKind::Attention(_));
+                decoder.layers.iter().any(attends)
+            }
+        },
         Kind::DeepseekV4(_) => true,
     };
     if listed || !cache_dtype.skips_boundary_layers() {

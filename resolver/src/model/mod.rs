@@ -331,7 +331,11 @@ fn facts(
         mm_prefix: text(language, "use_bidirectional_attention")? == Some("vision"),
         has_softcap: language.get_set("attn_logit_softcapping").is_some(),
         length: length::length(language)?,
-        sliding_window: length::sliding_window(language, dense::Defaults::of(model_type).window)?,
+        sliding_window: match model_type {
+            // transformers' class: the tokens before, and the query's own
+            "mimo_v2_flash" => Some(integer(language, "sliding_window_size", 1, MOST_WIDTH)? + 1),
+            _ => length::sliding_window(language, dense::Defaults::of(model_type).window)?,
+        },
         attention_chunk_size: chunk_size(kind),
         parameters,
         weights,

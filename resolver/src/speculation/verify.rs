@@ -28,6 +28,7 @@ impl Asked<'_> {
                 }
                 return Err(not_modelled("dspark_draft_topk"));
             }
+            self.draft_own_length(drafted)?;
             self.draft_ranks()?;
             self.draft_length(drafted)?;
         }
@@ -99,20 +100,27 @@ impl Asked<'_> {
         }
     }
 
-    /// Tokens of the drafter's longest request. Mirrors
-    /// `_maybe_override_draft_max_model_len`.
-    pub(super) fn draft_length(&self, drafted: &Drafted) -> Result<u64, Box<Refusal>> {
+    /// `speculative_config.max_model_len`
+    fn asked_length(&self) -> Result<Option<i64>, Box<Refusal>> {
+        let asked = self.fields.integer("max_model_len");
+        let narrow = |tokens| i64::try_from(tokens).map_err(|_| Refusal::TooLarge.into());
+        asked.map(narrow).transpose()
+    }
+
+    /// Tokens of the drafter's longest request by its own config, which is checked when that is made.
+    fn draft_own_length(&self, drafted: &Drafted) -> Result<u64, Box<Refusal>> {
         let length = match &drafted.draft {
             Some(Draft::Decoder(own)) => &own.common.length,
             Some(Draft::Windows { .. }) | None => &self.target.model.common.length,
         };
-        let asked = match self.fields.integer("max_model_len") {
-            None => None,
-            Some(tokens) => Some(i64::try_from(tokens).map_err(|_| Refusal::TooLarge)?),
-        };
-        let own = longest(asked, length, None, self.request)?;
+        longest(self.asked_length()?, length, None, self.request)
+    }
+
+    /// The same beside the target. Mirrors `_maybe_override_draft_max_model_len`.
+    pub(super) fn draft_length(&self, drafted: &Drafted) -> Result<u64, Box<Refusal>> {
+        let own = self.draft_own_length(drafted)?;
         let target = self.target.max_model_len;
-        match asked {
+        match self.asked_length()? {
             Some(asked) if own > target => Err(invalid(format!(
                 "speculative_max_model_len={asked} cannot be larger than target_max_model_len={target}"
             ))),
@@ -120,13 +128,18 @@ impl Asked<'_> {
         }
     }
 
-    /// The drafter's heads over its ranks. Mirrors `ModelConfig.verify_with_parallel_config`.
+    /// The drafter's heads over its ranks; those of the target where its config stands for the drafter's.
+    /// Mirrors `ModelConfig.verify_with_parallel_config`.
     pub(super) fn draft_heads(&self, drafted: &Drafted) -> Result<(), Box<Refusal>> {
-        let Some(Draft::Decoder(apart)) = &drafted.draft else {
-            return Ok(());
+        let target = &self.target.model.common;
+        let asked = self.fields.integer("draft_tensor_parallel_size");
+        let (common, own) = match (&drafted.draft, drafted.method) {
+            (Some(Draft::Decoder(apart)), _) => (&apart.common, asked),
+            (Some(Draft::Windows { .. }), _) => (target, asked),
+            (None, Method::Ngram | Method::NgramGpu | Method::CustomClass) => (target, None),
+            (None, _) => return Ok(()),
         };
-        let heads = apart.common.num_attention_heads;
-        let own = self.fields.integer("draft_tensor_parallel_size");
+        let heads = common.num_attention_heads;
         let ranks = own.map_or(self.target.tensor_parallel_size, |ranks| {
             u64::try_from(ranks).unwrap_or(1)
         });

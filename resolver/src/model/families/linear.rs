@@ -91,6 +91,12 @@ fn hybrid(prefix: &'static str, layers: Vec<DecoderLayer>) -> Decoder {
 
 /// Nemotron-H and Nemotron 3: Mamba2. Mirrors `vllm/model_executor/models/nemotron_h.py`.
 pub(in crate::model) fn nemotron_h(config: &Value) -> Result<Decoder, Box<ModelError>> {
+    // its layers would take it from the cache's config, which they are not looked at with here
+    if config.get_set("sliding_window").is_some() {
+        return Err(ModelError::unmodelled(
+            "`sliding_window` is not modelled for this architecture",
+        ));
+    }
     let kinds = nemotron_pattern(config)?;
     let heads = integer(config, "mamba_num_heads", 1, MOST_WIDTH)?;
     let head_dim = integer(config, "mamba_head_dim", 1, MOST_WIDTH)?;

@@ -118,7 +118,8 @@ pub(in crate::model) fn mimo_v2(config: &Value) -> Result<Decoder, Box<ModelErro
         head_dim_v: integer(config, "v_head_dim", 1, MOST_WIDTH)?,
         window: None,
         chunk: None,
-        sinks: boolean(config, "add_full_attention_sink_bias")? == Some(true),
+        // vLLM looks at `add_swa_attention_sink_bias` alone
+        sinks: false,
     };
     let sliding = mimo_v2_window(config)?;
     let layers = (0..count)

@@ -8,8 +8,9 @@ use crate::backend::layer::LayerBackend;
 use crate::config::{EngineConfig, drafter_dtype};
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
-use crate::model::Common;
+use crate::model::decoder::{LayerKind, WindowSource};
 use crate::model::draft::{Draft, Drafter};
+use crate::model::{Common, Decoder};
 use crate::python::{repr, repr_list};
 use crate::resolution::Note;
 use crate::spec::Layers;
@@ -87,6 +88,20 @@ pub(super) fn choose<'a>(
             ));
         }
     };
+    let (around, own) = (
+        window_of_all(context.whole),
+        window_of_all(&drafter.decoder),
+    );
+    let differs = match speculation.method {
+        Method::DraftModel => own != around,
+        // some name windows of their own
+        _ => own.is_none() && around.is_some(),
+    };
+    if differs {
+        return Err(Refusal::not_modelled(
+            "a drafter beside a model whose layers all have another window is not modelled",
+        ));
+    }
     let mut config = context.config.clone();
     let own = own_dtype(speculation, context, &drafter.common)?;
     config.cache_dtype = own.unwrap_or(target.cache_dtype);
@@ -117,6 +132,20 @@ pub(super) fn choose<'a>(
         chosen,
         written_back,
     }))
+}
+
+/// The window that every layer of a model takes from the cache's config, which is the target's.
+/// Mirrors `vllm/model_executor/layers/attention/attention.py` `Attention.__init__`.
+fn window_of_all(decoder: &Decoder) -> Option<u64> {
+    if decoder.windows != WindowSource::Config {
+        return None;
+    }
+    let mut windows = decoder.layers.iter().filter_map(|layer| match layer.kind {
+        LayerKind::Attention(attention) => Some(attention.window),
+        LayerKind::Mla { .. } | LayerKind::Linear(_) => None,
+    });
+    let first = windows.next()??;
+    windows.all(|window| window == Some(first)).then_some(first)
 }
 
 /// The context in which the drafter is built: the target's, its own layers put in.
