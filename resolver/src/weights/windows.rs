@@ -130,6 +130,9 @@ pub(super) fn gemma4(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted>
     if odd.iter().any(|size| rank.size_or(*size, 0) != 0) {
         return not_modelled("embeddings of each layer and wider MLPs of Gemma 4");
     }
+    if rank.element != 2 {
+        return not_modelled("Gemma 4's tower beside a float32 language model");
+    }
     for (one, times) in kinds(decoder) {
         attention(rank, &mut sheet, times, &one, QkNorm::Head, false)?;
         rope::whole(rank, &mut sheet, one.head_dim)?;
