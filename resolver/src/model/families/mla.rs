@@ -50,7 +50,11 @@ pub(in crate::model) fn glm_moe_dsa(config: &Value) -> Result<Decoder, Box<Model
 /// Mirrors `vllm/models/deepseek_v32/nvidia/model.py`.
 fn sparse(config: &Value, hook: DtypeHook) -> Result<Decoder, Box<ModelError>> {
     // an indexer's queries come from the latent ones
-    integer(config, "q_lora_rank", 1, MOST_WIDTH)?;
+    if config.get("q_lora_rank") == Some(&Value::Null) {
+        return Err(ModelError::unmodelled(
+            "an indexer beside queries that are not compressed is not modelled",
+        ));
+    }
     let index_topk = integer(config, "index_topk", 1, MOST_WIDTH)?;
     let index_head_dim = integer(config, "index_head_dim", 1, MOST_WIDTH)?;
     let frequency = integer_or(config, "index_topk_freq", 1, MOST_LAYERS, 1)?;
