@@ -7,7 +7,7 @@
 //! bounded by vLLM itself: 64 in a node.
 
 use super::ModelError;
-use super::fields::{integer, wrong_type};
+use super::fields::integer;
 use crate::value::Value;
 
 /// Decoder layers.
@@ -94,23 +94,20 @@ pub(super) fn measures(config: &Value) -> Result<(), Box<ModelError>> {
     let Value::Object(entries) = config else {
         return Ok(());
     };
-    let named = entries.iter().filter_map(|(key, value)| {
-        let at = MEASURES.binary_search(&key.as_str()).ok()?;
-        Some((MEASURES[at], value))
-    });
-    for (field, value) in named {
-        match value {
-            Value::Null => {}
-            Value::Integer(_) => {
-                integer(config, field, 0, MOST_WIDTH)?;
-            }
-            Value::Bool(_)
-            | Value::Float(_)
-            | Value::String(_)
-            | Value::Array(_)
-            | Value::Object(_) => {
-                return Err(wrong_type(field, "a whole number", config));
-            }
+    let may_measure = |value: &Value| match value {
+        Value::Null => true,
+        Value::Integer(number) => (0..=i128::from(MOST_WIDTH)).contains(number),
+        Value::Bool(_)
+        | Value::Float(_)
+        | Value::String(_)
+        | Value::Array(_)
+        | Value::Object(_) => false,
+    };
+    for (key, value) in entries {
+        if !may_measure(value)
+            && let Ok(at) = MEASURES.binary_search(&key.as_str())
+        {
+            integer(config, MEASURES[at], 0, MOST_WIDTH)?;
         }
     }
     Ok(())
