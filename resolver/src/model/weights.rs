@@ -76,8 +76,9 @@ pub(super) fn weights(
     let heads = integer(language, "num_attention_heads", 1, MOST_WIDTH)?;
     let expert_field = match model_type {
         "qwen3_moe" | "qwen3_vl_moe" | "deepseek_v3" | "kimi_k2" | "deepseek_v32"
-        | "glm_moe_dsa" | "kimi_k25" => "moe_intermediate_size",
-        "mixtral" | "minimax_m2" => "intermediate_size",
+        | "glm_moe_dsa" | "kimi_k25" | "qwen3_5_moe" | "gemma4" | "nemotron_h"
+        | "mimo_v2_flash" => "moe_intermediate_size",
+        "mixtral" | "minimax_m2" | "llama4" => "intermediate_size",
         _ => "",
     };
     let expert_width = optional(expert_field)?;
