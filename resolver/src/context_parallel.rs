@@ -2,17 +2,20 @@
 //! the second model runner, the workers' KV cache, and what follows the plan.
 
 mod builders;
+mod implementation;
 
-use crate::backend::AttentionBackend as B;
 use crate::backend::layer::LayerBackend;
 use crate::config::{CommBackend, EngineConfig};
 use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::gpu::Arch;
 use crate::model::Common;
+use crate::model::draft::Draft;
 use crate::plan::Plan;
 use crate::release::{PcpGraphs, PcpRunner, Profile};
+use crate::speculation::{Method, Speculation};
 use crate::trace::Trace;
+use implementation::{class, hides_lse, implemented};
 
 /// What the checks look at.
 pub(crate) struct Checks<'a> {
@@ -208,6 +211,33 @@ impl Checks<'_> {
         Ok(())
     }
 
+    /// What the second runner refuses of a drafter beside ranks of prefill.
+    fn drafter_with_prefill_ranks(&self, speculation: &Speculation) -> Option<String> {
+        let (ranks, prefill) = (
+            self.config.decode_context_parallel_size,
+            self.config.context.prefill_ranks,
+        );
+        let has_latent_rows = match &speculation.draft {
+            Some(Draft::Decoder(own)) => own.common.use_mla,
+            Some(Draft::Windows { .. }) => true,
+            None => false,
+        };
+        match speculation.method {
+            _ if self.profile.context.graphs == PcpGraphs::Piecewise => {
+                Some("MRV2 PCP does not support speculative decoding yet.".to_owned())
+            }
+            Method::Dspark if has_latent_rows && ranks != 1 && ranks != prefill => Some(format!(
+                "MRV2 PCP DSpark requires DCP=1 or DCP=PCP; got DCP={ranks}, PCP={prefill}."
+            )),
+            Method::Dspark => None,
+            Method::Mtp if speculation.chain <= 1 => None,
+            _ => Some(
+                "MRV2 PCP only supports DSpark or single-module MTP speculative decoding."
+                    .to_owned(),
+            ),
+        }
+    }
+
     /// Mirrors `vllm/v1/worker/gpu/pcp_manager.py` `PCPManager.validate_config`.
     fn second_runner(&self, stage: Stage) -> Result<(), Box<Refusal>> {
         let config = self.config;
@@ -229,6 +259,11 @@ impl Checks<'_> {
         }
         if self.common.takes_images() {
             return refuse("MRV2 PCP does not support MM inputs yet.");
+        }
+        if let Some(speculation) = &config.speculation
+            && let Some(message) = self.drafter_with_prefill_ranks(speculation)
+        {
+            return refuse(&message);
         }
         match rule {
             PcpGraphs::Piecewise => {
@@ -336,62 +371,4 @@ impl Checks<'_> {
              (dcp_world_size/pcp_world_size > 1).",
         ))
     }
-}
-
-/// The backend of a layer that has an implementation.
-const fn implemented(layer: LayerBackend) -> Option<B> {
-    match layer {
-        LayerBackend::Selected(backend) | LayerBackend::ChunkedLocal(backend) => Some(backend),
-        LayerBackend::Fixed(_) => None,
-    }
-}
-
-/// Whether it cannot tell the softmax's LSE in decoding, which ranks that share KV need
-/// (`can_return_lse_for_decode`).
-const fn hides_lse(backend: B, profile: &Profile) -> bool {
-    match backend {
-        B::FlashmlaSparse => !profile.context.flashmla_sparse_tells_lse,
-        _ => matches!(
-            backend,
-            B::TritonAttn
-                | B::TritonAttnDiffkv
-                | B::FlexAttention
-                | B::Turboquant
-                | B::Ultraquant
-                | B::HpcAttn
-                | B::B12x
-                | B::FlashAttnMlaSparse
-                | B::FlashinferMlaSparseSm90
-                | B::FlashinferMlaSparseSm120
-        ),
-    }
-}
-
-/// The class of its implementation (`get_impl_cls`).
-const fn class(backend: B) -> Option<&'static str> {
-    Some(match backend {
-        B::B12x => "B12xPagedAttentionImpl",
-        B::CutlassMla => "CutlassMLAImpl",
-        B::FlashAttn => "FlashAttentionImpl",
-        B::FlashAttnDiffkv => "FlashAttentionDiffKVImpl",
-        B::FlashAttnMla => "FlashAttnMLAImpl",
-        B::FlashAttnMlaSparse => "FlashAttnMLASparseImpl",
-        B::FlashAttnMlaSparseFa4 => "FlashAttnMLASparseFA4Impl",
-        B::Flashinfer => "FlashInferImpl",
-        B::FlashinferMla => "FlashInferMLAImpl",
-        B::FlashinferMlaSparse => "FlashInferMLASparseImpl",
-        B::FlashinferMlaSparseSm90 => "FlashInferMLASparseSM90Impl",
-        B::FlashinferMlaSparseSm120 => "FlashInferMLASparseSM120Impl",
-        B::Flashmla => "FlashMLAImpl",
-        B::FlashmlaSparse => "FlashMLASparseImpl",
-        B::FlexAttention => "FlexAttentionImpl",
-        B::HpcAttn => "HpcAttentionImpl",
-        B::TokenspeedMla => "TokenspeedMLAImpl",
-        B::TritonAttn => "TritonAttentionImpl",
-        B::TritonAttnDiffkv => "TritonAttentionDiffKVImpl",
-        B::TritonMla => "TritonMLAImpl",
-        B::Turboquant => "TurboQuantAttentionImpl",
-        B::Ultraquant => "UltraQuantAttentionImpl",
-        _ => return None,
-    })
 }

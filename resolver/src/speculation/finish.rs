@@ -52,6 +52,7 @@ impl Asked<'_> {
             } else {
                 0
             },
+            chain,
             slots_per_request: match method {
                 Method::DraftModel if parallel_slots => tokens,
                 Method::DraftModel => 1,

@@ -125,6 +125,8 @@ pub struct Speculation {
     pub extra_retained_tokens: u64,
     /// Slots of a batch that one request's drafting takes (`max_num_new_slots_for_drafting`).
     pub slots_per_request: u64,
+    /// Modules that draft in a chain.
+    pub(crate) chain: u64,
     /// What the drafter keeps; `None` where nothing is drafted by a network.
     pub draft: Option<Draft>,
     /// vLLM's class of the drafter, where texts name it.

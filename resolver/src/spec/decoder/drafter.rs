@@ -104,6 +104,11 @@ pub(super) fn choose<'a>(
     }
     let mut config = context.config.clone();
     let own = own_dtype(speculation, context, &drafter.common)?;
+    // `vllm/model_executor/models/llama.py` `LlamaAttention.__init__`, over all ranks whatever the drafter asks
+    let heads = drafter.common.num_attention_heads;
+    if !heads.is_multiple_of(context.config.tensor_parallel_size) {
+        return Err(raise("AssertionError", ""));
+    }
     config.cache_dtype = own.unwrap_or(target.cache_dtype);
     if own.is_some() {
         // the config that is made anew takes its default for the user's word
