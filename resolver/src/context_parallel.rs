@@ -70,7 +70,18 @@ impl Checks<'_> {
                 return trip("IndexError", "list index out of range");
             }
         }
-        match self.profile.context.runner {
+        let (prefills, runner) = (
+            self.config.context.prefill_ranks > 1,
+            self.profile.context.runner,
+        );
+        if prefills && runner != PcpRunner::SecondAtOnce && architecture.starts_with("KimiK3") {
+            return Err(Refusal::raised(
+                Stage::Model,
+                "AssertionError",
+                "Kimi-K3 MultiHeadLatentAttention does not support prefill context parallelism.",
+            ));
+        }
+        match runner {
             PcpRunner::SecondAtOnce => self.second_runner(Stage::Model),
             PcpRunner::First | PcpRunner::SecondIfMla | PcpRunner::Second => Ok(()),
         }

@@ -25,6 +25,7 @@ use crate::gpu::Arch;
 use crate::log;
 use crate::model::decoder::{Boundary, DecoderLayer, DtypeHook, LayerKind, WindowSource};
 use crate::model::{AutoCacheDtype, Common, Kind, Model};
+use crate::release::Profile;
 use crate::request::Request;
 use crate::speculation::{self, Speculation};
 use crate::trace::Trace;
@@ -109,7 +110,7 @@ pub(crate) fn build(
     let profile = request.release.profile();
 
     let (dtype, max_model_len, auto_fit) = of_model(request, &model.common, trace)?;
-    strict_window(args, model)?;
+    strict_window(args, model, profile)?;
     let asked = checks::cache_dtype(args, profile)?;
     let mut cache_dtype = by_scheme(asked, model, trace);
     lines::cache_dtype(cache_dtype, profile, trace);
@@ -153,7 +154,7 @@ pub(crate) fn build(
     parallel::heads(args, model, profile)?;
     checks::activation_scheme(&model.common, profile)?;
     checks::quantised_dtype(dtype, model)?;
-    parallel::prefill(args, &model.common, profile)?;
+    parallel::prefill(args, &model.common, speculation.as_ref(), profile)?;
     let drafts = speculation.as_ref();
     let max_model_len = drafting::length(max_model_len, drafts, trace);
     let async_scheduling = drafting::async_scheduling(args, drafts, profile)?;
@@ -261,10 +262,10 @@ fn explain_length(asked: Option<i64>, length: u64) -> String {
 /// `--disable-sliding-window` empties a field of the model's class, which some
 /// classes of transformers do not allow. Mirrors `vllm/config/model.py`
 /// `ModelConfig.__post_init__`.
-fn strict_window(args: &EngineArgs, model: &Model) -> Result<(), Box<Refusal>> {
+fn strict_window(args: &EngineArgs, model: &Model, profile: &Profile) -> Result<(), Box<Refusal>> {
     let strict = match &model.kind {
         Kind::Decoder(decoder) => decoder.windows == WindowSource::Strict,
-        Kind::DeepseekV4(_) => false,
+        Kind::DeepseekV4(_) => profile.v4_window_is_strict,
     };
     if !strict || args.disable_sliding_window != Some(true) {
         return Ok(());

@@ -7,6 +7,7 @@ use crate::flag::Flag;
 use crate::model::decoder::DtypeHook;
 use crate::model::{Common, Kind, Model};
 use crate::release::{PcpChecks, PcpRunner, PcpWithDataParallel, Profile};
+use crate::speculation::{Method, Runner, Speculation};
 use crate::value::Value;
 
 /// GPUs of one node. A case says nothing of the node; this is the oracle's.
@@ -199,6 +200,7 @@ fn comm_backend(args: &EngineArgs, model: &Model, profile: &Profile) -> CommBack
 pub(super) fn prefill(
     args: &EngineArgs,
     model: &Common,
+    speculation: Option<&Speculation>,
     profile: &Profile,
 ) -> Result<(), Box<Refusal>> {
     if super::or_one(args.prefill_context_parallel_size) == 1 {
@@ -211,12 +213,43 @@ pub(super) fn prefill(
             "PCP does not support data parallelism on CUDA yet.",
         ));
     }
-    if profile.context.runner == PcpRunner::SecondIfMla && !model.use_mla {
-        return Err(invalid(
-            "Model Runner V2 does not yet support: prefill context parallelism",
-        ));
+    let of_first = speculation.filter(|drafts| drafts.runner == Runner::V1);
+    let looks_up = |drafts: &Speculation| {
+        let method = drafts.method;
+        matches!(method, Method::Ngram | Method::NgramGpu)
+    };
+    match profile.context.runner {
+        PcpRunner::First => Ok(()),
+        PcpRunner::SecondIfMla => {
+            let mut lacks = Vec::new();
+            if !model.use_mla {
+                lacks.push("prefill context parallelism");
+            }
+            match of_first {
+                Some(drafts) if looks_up(drafts) => {
+                    lacks.push("ngram/ngram_gpu speculative decoding");
+                }
+                Some(drafts) => {
+                    return Err(Refusal::not_modelled(format!(
+                        "{} beside prefill context parallelism on this release is not modelled",
+                        drafts.method
+                    )));
+                }
+                None => {}
+            }
+            if lacks.is_empty() {
+                return Ok(());
+            }
+            Err(invalid(format!(
+                "Model Runner V2 does not yet support: {}",
+                lacks.join(", ")
+            )))
+        }
+        PcpRunner::Second | PcpRunner::SecondAtOnce if of_first.is_some() => Err(invalid(
+            "Model Runner V1 does not support: prefill context parallel",
+        )),
+        PcpRunner::Second | PcpRunner::SecondAtOnce => Ok(()),
     }
-    Ok(())
 }
 
 /// Sizes below 1 that nothing stops here: what they lead to later was not asked.

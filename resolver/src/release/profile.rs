@@ -68,6 +68,8 @@ pub struct Profile {
     pub model_runner: ModelRunner,
     /// DeepSeek V4 can be shared out over stages (since 0.21).
     pub v4_has_stages: bool,
+    /// transformers' class of DeepSeek V4 must have a window (since 0.33).
+    pub v4_window_is_strict: bool,
 
     /// Which classes DeepSeek V4's attention may get.
     pub v4_classes: V4Classes,

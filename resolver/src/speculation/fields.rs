@@ -1,10 +1,11 @@
 //! The fields of `--speculative-config`, as pydantic takes them.
 //! Mirrors `vllm/config/speculative.py` `SpeculativeConfig`.
 
+use crate::dtype::CacheDtype;
 use crate::error::{Refusal, Stage};
 use crate::python::{Bound, FieldErrors, TypeProblem, lax_bool, lax_float, lax_int};
-use crate::release::Drafting;
 use crate::release::masks::{ALL, from, only};
+use crate::release::{Drafting, Profile};
 use crate::units::TWO_TO_63;
 use crate::value::Value;
 
@@ -25,6 +26,8 @@ enum Kind {
     MaybeText,
     /// One of the release's methods, or nothing.
     Method,
+    /// One of the release's cache dtypes, or nothing.
+    MaybeCacheDtype,
     /// One of these, or nothing.
     MaybeOneOf(&'static [&'static str]),
     /// One of these, of which each release has some.
@@ -51,7 +54,7 @@ const fn field(name: &'static str, kind: Kind, releases: u16) -> Field {
 const AT_LEAST_1: Kind = Kind::MaybeInteger(Some(Bound::AtLeast(1)));
 
 /// In the order of the class, which is that of its errors.
-const FIELDS: [Field; 43] = [
+const FIELDS: [Field; 44] = [
     field("enforce_eager", Kind::MaybeBool, ALL),
     field(
         "num_speculative_tokens",
@@ -65,7 +68,8 @@ const FIELDS: [Field; 43] = [
     field("quantization", Kind::MaybeText, ALL),
     field("moe_backend", Kind::Anything, ALL),
     field("attention_backend", Kind::MaybeText, from(1)),
-    field("kv_cache_dtype", Kind::MaybeText, from(6)),
+    field("kv_cache_dtype", Kind::MaybeCacheDtype, from(6) & !from(13)),
+    field("kv_cache_dtype", Kind::MaybeText, from(13)),
     field("max_model_len", AT_LEAST_1, ALL),
     field("revision", Kind::MaybeText, ALL),
     field("code_revision", Kind::MaybeText, ALL),
@@ -212,7 +216,8 @@ pub(super) struct Fields<'a>(&'a Value);
 
 impl<'a> Fields<'a> {
     /// Checks every field and refuses others, all at once.
-    pub(super) fn check(config: &'a Value, rules: &Drafting) -> Result<Self, Box<Refusal>> {
+    pub(super) fn check(config: &'a Value, profile: &Profile) -> Result<Self, Box<Refusal>> {
+        let (rules, cache_dtypes) = (profile.drafting, profile.cache_dtypes);
         let mut errors = FieldErrors::new("SpeculativeConfig");
         let fields = FIELDS
             .iter()
@@ -222,7 +227,7 @@ impl<'a> Fields<'a> {
                 if field.kind != Kind::Anything && !is_short(value) {
                     return Err(not_modelled(field.name));
                 }
-                field.check(value, rules, &mut errors);
+                field.check(value, rules, cache_dtypes, &mut errors);
             }
         }
         if let Value::Object(entries) = config {
@@ -268,7 +273,13 @@ impl<'a> Fields<'a> {
 }
 
 impl Field {
-    fn check(&self, value: &Value, rules: &Drafting, errors: &mut FieldErrors) {
+    fn check(
+        &self,
+        value: &Value,
+        rules: &Drafting,
+        cache_dtypes: &[CacheDtype],
+        errors: &mut FieldErrors,
+    ) {
         let name = self.name;
         let null = *value == Value::Null;
         let mut whole = |bound: Option<Bound>| match lax_int(value) {
@@ -284,6 +295,7 @@ impl Field {
             Kind::MaybeBool
             | Kind::MaybeInteger(_)
             | Kind::MaybeText
+            | Kind::MaybeCacheDtype
             | Kind::MaybeOneOf(_)
             | Kind::Method
                 if null => {}
@@ -305,6 +317,12 @@ impl Field {
             Kind::MaybeText => {
                 if value.as_str().is_none() {
                     errors.wrong_type(name, TypeProblem::NOT_A_STRING, value);
+                }
+            }
+            Kind::MaybeCacheDtype => {
+                let names: Vec<&str> = cache_dtypes.iter().map(|dtype| dtype.as_str()).collect();
+                if !value.as_str().is_some_and(|word| names.contains(&word)) {
+                    errors.not_a_literal(name, &names, value);
                 }
             }
             Kind::Method => choose(name, &METHODS, value, rules, errors),

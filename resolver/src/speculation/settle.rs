@@ -29,7 +29,7 @@ pub(crate) fn settle(
     let Some(config) = asked(request, rules)? else {
         return Ok(None);
     };
-    let fields = Fields::check(&config, rules)?;
+    let fields = Fields::check(&config, request.release.profile())?;
     let backend = match fields.text("attention_backend") {
         None => None,
         Some(name) => {
