@@ -80,7 +80,8 @@ def speaks(name):
 def rope(value):
     if any(isinstance(inner, dict) for inner in value.values()):
         return {name: keep(inner, ROPE) for name, inner in value.items() if isinstance(inner, dict)}
-    return keep(value, ROPE)
+    # in the file's order, by which vLLM tells tables apart
+    return keep(value, [name for name in value if name in ROPE])
 
 
 def reduce(config):

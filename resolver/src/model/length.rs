@@ -121,7 +121,14 @@ pub(super) fn length(text: &Value) -> Result<Length, Box<ModelError>> {
         None
     };
     // some classes of transformers turn whatever config.json says
-    let turns = ["llama", "mistral", "mixtral", "qwen3", "qwen3_moe"];
+    let turns = [
+        "llama",
+        "mistral",
+        "mixtral",
+        "nemotron_h",
+        "qwen3",
+        "qwen3_moe",
+    ];
     let model_type = text.get_set("model_type").and_then(Value::as_str);
     let has_rope = !ropes.is_empty()
         || text.get_set("rope_theta").is_some()

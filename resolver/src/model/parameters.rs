@@ -180,7 +180,7 @@ pub struct Parameters {
     /// The rotary table.
     pub rope: Rope,
     /// What the table follows from beside its size: two that are turned alike are one.
-    pub turned_by: Vec<Option<Value>>,
+    pub turned_by: Vec<(&'static str, Value)>,
     /// The checkpoint says that its MTP layers are not quantised.
     pub plain_draft: bool,
     /// Of a head's width, the part that is turned, in millionths.

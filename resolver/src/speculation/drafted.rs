@@ -66,6 +66,8 @@ impl Asked<'_> {
         let Some(mtp) =
             draft::mtp(config, self.target.model).map_err(|error| unmodelled_draft(&error))?
         else {
+            // the drafter's own config comes first, which is the target's
+            self.own_length(&self.target.model.common.length)?;
             return Err(Refusal::raised(
                 Stage::Config,
                 "NotImplementedError",

@@ -7,8 +7,8 @@ use super::fields::{invalid, not_modelled};
 use super::settle::Asked;
 use crate::config::length::longest;
 use crate::error::{Refusal, Stage};
-use crate::model::Kind;
 use crate::model::draft::Draft;
+use crate::model::{Kind, Length};
 use crate::python::{repr, repr_list};
 use crate::value::Value;
 
@@ -113,6 +113,11 @@ impl Asked<'_> {
             Some(Draft::Decoder(own)) => &own.common.length,
             Some(Draft::Windows { .. }) | None => &self.target.model.common.length,
         };
+        self.own_length(length)
+    }
+
+    /// The same, by a length.
+    pub(super) fn own_length(&self, length: &Length) -> Result<u64, Box<Refusal>> {
         longest(self.asked_length()?, length, None, self.request)
     }
 

@@ -62,11 +62,12 @@ pub(super) fn rope(language: &Value) -> Rope {
 }
 
 /// Names of what turns a table.
-const TURNS: [&str; 12] = [
+const TURNS: [&str; 13] = [
     "rope_theta",
     "rope_type",
     "type",
     "factor",
+    "original_max_position_embeddings",
     "low_freq_factor",
     "high_freq_factor",
     "beta_fast",
@@ -77,24 +78,30 @@ const TURNS: [&str; 12] = [
     "mrope_section",
 ];
 
-/// The base and settings, in the order of [`TURNS`].
-pub(super) fn turned_by(language: &Value) -> Vec<Option<Value>> {
-    let nothing = Value::Null;
-    let settings = settings(language).unwrap_or(&nothing);
-    let of = |name: &&str| {
-        let value = settings.get_set(name).or_else(|| {
-            (*name == "rope_theta")
-                .then(|| language.get_set(name))
-                .flatten()
-        })?;
-        // 10000.0 is 10000
-        Some(
-            value
-                .as_integer()
-                .map_or_else(|| value.clone(), Value::Integer),
-        )
+/// The settings and the base, in config.json's order: two models with the same settings in another order have a table
+/// each. Mirrors `vllm/model_executor/layers/rotary_embedding/__init__.py` `get_rope`, whose tables are kept by their
+/// settings' items.
+pub(super) fn turned_by(language: &Value) -> Vec<(&'static str, Value)> {
+    let entries = match settings(language) {
+        Some(Value::Object(entries)) => entries.as_slice(),
+        _ => &[],
     };
-    TURNS.iter().map(of).collect()
+    // 10000.0 is 10000
+    let whole = |value: &Value| {
+        let number = value.as_integer();
+        number.map_or_else(|| value.clone(), Value::Integer)
+    };
+    let inner = entries.iter().filter_map(|(key, value)| {
+        let name = TURNS.into_iter().find(|name| name == key)?;
+        (*value != Value::Null).then(|| (name, whole(value)))
+    });
+    let mut all: Vec<(&'static str, Value)> = inner.collect();
+    if let Some(base) = language.get_set("rope_theta")
+        && !all.iter().any(|(name, _)| *name == "rope_theta")
+    {
+        all.push(("rope_theta", whole(base)));
+    }
+    all
 }
 
 /// Refuses sections that are not half of what turns of a head.
