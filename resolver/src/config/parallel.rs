@@ -219,7 +219,6 @@ pub(super) fn prefill(
         matches!(method, Method::Ngram | Method::NgramGpu)
     };
     match profile.context.runner {
-        PcpRunner::First => Ok(()),
         PcpRunner::SecondIfMla => {
             let mut lacks = Vec::new();
             if !model.use_mla {
@@ -248,7 +247,7 @@ pub(super) fn prefill(
         PcpRunner::Second | PcpRunner::SecondAtOnce if of_first.is_some() => Err(invalid(
             "Model Runner V1 does not support: prefill context parallel",
         )),
-        PcpRunner::Second | PcpRunner::SecondAtOnce => Ok(()),
+        PcpRunner::First | PcpRunner::Second | PcpRunner::SecondAtOnce => Ok(()),
     }
 }
 
