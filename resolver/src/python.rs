@@ -154,8 +154,11 @@ pub(crate) fn lax_float(value: &Value) -> Result<f64, TypeProblem> {
 pub(crate) fn lax_bool(value: &Value) -> Result<bool, TypeProblem> {
     let word = match value {
         Value::Bool(on) => Some(on.to_string()),
-        // a fraction is no number here
-        Value::Integer(_) | Value::Float(_) => value.as_integer().map(|number| number.to_string()),
+        // neither a fraction nor what is past 64 bits is a number here
+        Value::Integer(_) | Value::Float(_) => value
+            .as_integer()
+            .filter(|number| i64::try_from(*number).is_ok())
+            .map(|number| number.to_string()),
         Value::String(text) => Some(text.to_ascii_lowercase()),
         Value::Null | Value::Array(_) | Value::Object(_) => None,
     };

@@ -113,7 +113,8 @@ pub(super) fn weights(rank: &Rank, decoder: &Decoder) -> Result<Sheet, Uncounted
     }
     let head_dim = kinds.first().map_or(0, |(one, _)| one.head_dim);
     let width = match rank.parameters().sizes.get(Size::RotaryDim) {
-        Some(width) if kind == "minimax_m2" => width,
+        // a part of the head that is named counts before it
+        Some(width) if kind == "minimax_m2" && parameters.rotary_part.is_none() => width,
         _ => rope::turned(rank, head_dim),
     };
     rope::tables(rank, &mut sheet, 1, width)?;

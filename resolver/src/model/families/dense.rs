@@ -5,7 +5,7 @@ use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{
     Attention, Boundary, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
 };
-use crate::model::fields::{boolean, integer, integer_or, layer_types};
+use crate::model::fields::{boolean, integer, integer_or, layer_types, text};
 use crate::model::length::sliding_window;
 use crate::value::Value;
 
@@ -69,6 +69,16 @@ pub(in crate::model) fn decoder(
     prefix: &'static str,
     defaults: Defaults,
 ) -> Result<Decoder, Box<ModelError>> {
+    // `transformers/models/llama/configuration_llama.py` `LlamaConfig.validate_architecture`
+    if text(config, "model_type")? == Some("llama")
+        && integer(config, "hidden_size", 1, MOST_WIDTH)?
+            % integer(config, "num_attention_heads", 1, MOST_WIDTH)?
+            != 0
+    {
+        return Err(ModelError::unmodelled(
+            "`hidden_size` is no multiple of `num_attention_heads`, which transformers refuses",
+        ));
+    }
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     let mut attention = defaults.attention(config)?;
     attention.window = window(config, defaults.window, count)?;

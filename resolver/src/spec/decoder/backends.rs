@@ -440,6 +440,15 @@ fn by_model(
             format!("FlashAttention does not support {dtype} kv-cache on this device."),
         ));
     }
+    // `vllm/v1/attention/backends/flash_attn.py` `FlashAttentionImpl.__init__`, of no layer's shape
+    let any = flash_attention::version(&Shape::default(), context.target, Some(&around));
+    if backend == AttentionBackend::FlashAttnDiffkv && attention.sinks && any == Version::Two {
+        return Err(Refusal::raised(
+            Stage::Model,
+            "AssertionError",
+            "Sinks are only supported in FlashAttention 3",
+        ));
+    }
     Ok(backend)
 }
 
