@@ -58,6 +58,23 @@ fn heads_are_counted_on_a_rank() {
     );
 }
 
+/// `Attention.__init__` takes the window of the target's cache config where its model passes none; a window in some layers
+/// alone is passed by the model.
+#[test]
+fn a_drafter_beside_a_window_in_every_layer_is_refused() {
+    let drafted = json!({"speculative_config":
+        {"method": "draft_model", "model": "Qwen/Qwen3-0.6B", "num_speculative_tokens": 2}});
+    let plain = model("Qwen/Qwen3-8B", "max_window_layers", 36);
+    assert!(ask(&plain, "h200", &drafted).is_ok());
+    let mut mixtral = model("mistralai/Mixtral-8x22B-v0.1", "vocab_size", 151_936);
+    assert!(ask(&mixtral, "h200", &drafted).is_ok());
+    mixtral["sliding_window"] = 4096.into();
+    assert_eq!(
+        ask(&mixtral, "h200", &drafted).unwrap_err(),
+        "a drafter beside a model whose layers all have another window is not modelled"
+    );
+}
+
 /// `MLAAttentionSpec.topk_buffer_width` tells a drafter's rows from those that an indexer serves.
 #[test]
 fn a_drafter_without_an_indexer_has_rows_of_its_own() {

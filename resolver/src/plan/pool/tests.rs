@@ -76,3 +76,19 @@ fn memory_for_the_null_block_alone_is_none() {
     assert_eq!(sizing.longest(10 * GIB, 50), Ok(50));
     assert_eq!(sizing.blocks_per_request(17), Ok(2));
 }
+
+#[test]
+fn what_no_request_can_use_is_a_block_of_each_stage() {
+    let two = sizing(&[3, 5], 1);
+    assert_eq!(two.withheld(), Some((3, 5)));
+    let before = Sizing {
+        reserves_null_block: false,
+        ..two.clone()
+    };
+    assert_eq!(before.withheld(), Some((0, 0)));
+    let set = Sizing {
+        num_gpu_blocks_override: Some(7),
+        ..two
+    };
+    assert_eq!(set.withheld(), None);
+}
