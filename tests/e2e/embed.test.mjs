@@ -79,9 +79,15 @@ const heightOf = (page, selector) => page.locator(`${selector} >> iframe`).evalu
 async function fitted(page, selector, least) {
   await page.locator(selector).scrollIntoViewIfNeeded();
   await frameOf(page, selector).locator('#answer h2').waitFor({ state: 'attached' });
-  await page.waitForTimeout(300);
-  const inner = await frameOf(page, selector).locator('body').evaluate((body) => body.getBoundingClientRect().height);
-  const outer = await heightOf(page, selector);
+  let inner;
+  let outer;
+  // the frame tells its height, and is given it, in its own time
+  for (let turn = 0; turn < 50; turn += 1) {
+    await page.waitForTimeout(200);
+    inner = await frameOf(page, selector).locator('body').evaluate((body) => body.getBoundingClientRect().height);
+    outer = await heightOf(page, selector);
+    if (Math.abs(outer - inner) <= 1 && outer > least) break;
+  }
   assert.ok(Math.abs(outer - inner) <= 1 && outer > least, `${selector}: ${outer} of ${inner}`);
 }
 
