@@ -58,6 +58,32 @@ fn heads_are_counted_on_a_rank() {
     );
 }
 
+/// What stops a draft model of this config, if anything does.
+fn drafted(release: &str, target: &Value, draft: &Value, dtype: &str) -> Option<String> {
+    let speculation = json!({"method": "draft_model", "model": "me/mine", "num_speculative_tokens": 2,
+        "kv_cache_dtype": dtype});
+    let case = json!({"release": release, "hf_config": target, "draft_hf_config": draft, "gpu": "b200",
+        "args": {"tensor_parallel_size": 8, "max_model_len": 4096, "speculative_config": speculation}});
+    let answer = answer(&case.to_string(), 1).result;
+    answer.err().map(|error| error.refusal.to_string())
+}
+
+/// The config that is made anew for a draft model is checked with the draft model's own, and by the first runner before
+/// that with the target's: `llm_base_proposer.py` `_create_draft_vllm_config`, `standalone_ar/speculator.py`.
+#[test]
+fn a_draft_models_cache_dtype_is_checked_with_its_own_model() {
+    let latent = model("deepseek-ai/DeepSeek-V3", "vocab_size", 151_936);
+    let plain = model("Qwen/Qwen3-0.6B", "vocab_size", 151_936);
+    let is_refused = |release, target, draft| {
+        let error = drafted(release, target, draft, "nvfp4");
+        error.is_some_and(|error| error.starts_with("nvfp4 KV cache is not supported with MLA"))
+    };
+    assert!(is_refused("0.30.0", &plain, &latent));
+    assert!(is_refused("0.33.0", &plain, &latent));
+    assert!(is_refused("0.30.0", &latent, &plain));
+    assert_eq!(drafted("0.33.0", &latent, &plain, "nvfp4"), None);
+}
+
 /// `Attention.__init__` takes the window of the target's cache config where its model passes none; a window in some layers
 /// alone is passed by the model.
 #[test]
@@ -71,6 +97,11 @@ fn a_drafter_beside_a_window_in_every_layer_is_refused() {
     mixtral["sliding_window"] = 4096.into();
     assert_eq!(
         ask(&mixtral, "h200", &drafted).unwrap_err(),
+        "a drafter beside a model whose layers all have another window is not modelled"
+    );
+    // its own window is none that it gets
+    assert_eq!(
+        self::drafted("0.33.0", &plain, &mixtral, "auto").unwrap(),
         "a drafter beside a model whose layers all have another window is not modelled"
     );
 }
