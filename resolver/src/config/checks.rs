@@ -6,7 +6,7 @@ use crate::args::EngineArgs;
 use crate::dtype::{CacheDtype, TorchDtype};
 use crate::error::{Refusal, Stage};
 use crate::flag::Flag;
-use crate::model::{Common, Kind, Model};
+use crate::model::Common;
 use crate::python::{Bound, FieldErrors, repr, repr_list};
 use crate::release::{Profile, UnknownDtype};
 use crate::request::Request;
@@ -493,35 +493,33 @@ pub(super) fn activation_scheme(model: &Common, profile: &Profile) -> Result<(),
 
 /// Dtypes that the quantisation takes. Mirrors `vllm/config/vllm.py`
 /// `VllmConfig._get_quantization_config`.
-pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Model) -> Result<(), Box<Refusal>> {
-    let common = &model.common;
-    // hooks name these anew: `vllm/model_executor/models/config.py`
-    let own = match (common.architecture.as_str(), common.quant_method.as_deref()) {
-        ("GptOssForCausalLM", Some("mxfp4")) => Some("gpt_oss_mxfp4"),
-        ("KimiK3ForConditionalGeneration", Some("compressed-tensors" | "mxfp4")) => Some("mxfp4"),
-        _ => None,
+pub(super) fn quantised_dtype(dtype: ModelDtype, model: &Common) -> Result<(), Box<Refusal>> {
+    let Some(method) = model.quant_method.as_deref() else {
+        return Ok(());
     };
-    if let Some(own) = own
-        && dtype != ModelDtype::Bfloat16
-    {
-        return Err(invalid(format!(
-            "torch.{} is not supported for quantization method {own}. Supported dtypes: \
-             [torch.bfloat16]",
-            dtype.as_str()
-        )));
-    }
-    match (dtype, &model.kind, model.common.quant_method.as_deref()) {
-        (ModelDtype::Bfloat16 | ModelDtype::Float16, _, _) | (ModelDtype::Float32, _, None) => {
-            Ok(())
+    let dtype = dtype.as_str();
+    // hooks name these anew: `vllm/model_executor/models/config.py`
+    let (name, takes): (_, &[_]) = match (model.architecture.as_str(), method) {
+        ("DeepseekV4ForCausalLM", "fp8") => ("deepseek_v4_fp8", &["bfloat16", "float16"]),
+        ("GptOssForCausalLM", "mxfp4") => ("gpt_oss_mxfp4", &["bfloat16"]),
+        ("KimiK3ForConditionalGeneration", "compressed-tensors" | "mxfp4") => {
+            ("mxfp4", &["bfloat16"])
         }
-        (ModelDtype::Float32, Kind::DeepseekV4(_), Some("fp8")) => Err(invalid(
-            "torch.float32 is not supported for quantization method deepseek_v4_fp8. Supported \
-             dtypes: [torch.bfloat16, torch.float16]",
-        )),
-        (ModelDtype::Float32, _, Some(method)) => Err(Refusal::not_modelled(format!(
-            "dtype=float32 with quantisation {method} is not modelled"
-        ))),
+        (_, method) if dtype == "float32" => {
+            return Err(Refusal::not_modelled(format!(
+                "dtype=float32 with quantisation {method} is not modelled"
+            )));
+        }
+        _ => return Ok(()),
+    };
+    if takes.contains(&dtype) {
+        return Ok(());
     }
+    let takes: Vec<String> = takes.iter().map(|dtype| format!("torch.{dtype}")).collect();
+    Err(invalid(format!(
+        "torch.{dtype} is not supported for quantization method {name}. Supported dtypes: [{}]",
+        takes.join(", ")
+    )))
 }
 
 /// Mirrors `vllm/config/vllm.py` `VllmConfig.validate_nvfp4_kv_cache_with_mla`.

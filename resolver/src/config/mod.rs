@@ -153,7 +153,7 @@ pub(crate) fn build(
     checks::float_cache(cache_dtype, dtype, profile)?;
     parallel::heads(args, model, profile)?;
     checks::activation_scheme(&model.common, profile)?;
-    checks::quantised_dtype(dtype, model)?;
+    checks::quantised_dtype(dtype, &model.common)?;
     parallel::prefill(args, &model.common, speculation.as_ref(), profile)?;
     let drafts = speculation.as_ref();
     let max_model_len = drafting::length(max_model_len, drafts, trace);

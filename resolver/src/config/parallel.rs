@@ -214,24 +214,19 @@ pub(super) fn prefill(
         ));
     }
     let of_first = speculation.filter(|drafts| drafts.runner == Runner::V1);
-    let looks_up = |drafts: &Speculation| {
-        let method = drafts.method;
-        matches!(method, Method::Ngram | Method::NgramGpu)
-    };
     match profile.context.runner {
         PcpRunner::SecondIfMla => {
             let mut lacks = Vec::new();
             if !model.use_mla {
                 lacks.push("prefill context parallelism");
             }
-            match of_first {
-                Some(drafts) if looks_up(drafts) => {
+            match of_first.map(|drafts| drafts.method) {
+                Some(Method::Ngram | Method::NgramGpu) => {
                     lacks.push("ngram/ngram_gpu speculative decoding");
                 }
-                Some(drafts) => {
+                Some(method) => {
                     return Err(Refusal::not_modelled(format!(
-                        "{} beside prefill context parallelism on this release is not modelled",
-                        drafts.method
+                        "{method} beside prefill context parallelism on this release is not modelled"
                     )));
                 }
                 None => {}

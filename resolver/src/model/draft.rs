@@ -4,7 +4,7 @@
 use super::bounds::{MOST_LAYERS, MOST_WIDTH, bounded};
 use super::decoder::{Attention, DecoderLayer, LayerKind};
 use super::families::{dense, linear, mla, windows};
-use super::fields::{array, boolean, integer, integer_or, layer_types, text};
+use super::fields::{array, boolean, integer, integer_or, of_each_layer, text};
 use super::{Common, Decoder, Kind, Model, ModelError, clip, common, facts};
 use crate::value::Value;
 
@@ -322,7 +322,7 @@ fn block_drafter(config: &Value) -> Result<Vec<(Attention, bool)>, Box<ModelErro
         Some(sinks) => sinks,
         None => boolean(config, "add_swa_attention_sink_bias")? == Some(true),
     };
-    let types = layer_types(config, count)?;
+    let types = of_each_layer(config, "layer_types", count)?;
     let slides = |kind: &Value| kind.as_str() == Some("sliding_attention");
     let any = types.is_some_and(|types| types.iter().any(slides));
     let use_windows = boolean(own, "use_swa")? == Some(true);

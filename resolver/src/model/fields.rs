@@ -94,16 +94,20 @@ pub(super) fn array<'a>(
     }
 }
 
-/// The kind of each of so many layers. transformers refuses another number of them:
+/// A list with an entry for each of so many layers. Of `layer_types`, transformers refuses another number:
 /// `transformers/configuration_utils.py` `PreTrainedConfig.validate_layer_type`.
-pub(super) fn layer_types(config: &Value, count: u64) -> Result<Option<&[Value]>, Box<ModelError>> {
-    let types = array(config, "layer_types")?;
-    if types.is_some_and(|types| types.len() as u64 != count) {
-        return Err(ModelError::unmodelled(
-            "`layer_types` does not have an entry for each layer",
-        ));
+pub(super) fn of_each_layer<'a>(
+    config: &'a Value,
+    field: &'static str,
+    count: u64,
+) -> Result<Option<&'a [Value]>, Box<ModelError>> {
+    let entries = array(config, field)?;
+    if entries.is_some_and(|entries| entries.len() as u64 != count) {
+        return Err(ModelError::unmodelled(format!(
+            "`{field}` does not have an entry for each layer"
+        )));
     }
-    Ok(types)
+    Ok(entries)
 }
 
 /// A list with an entry for each layer, which is one of two kinds.
@@ -113,14 +117,9 @@ pub(super) fn per_layer(
     count: u32,
     kind: fn(&Value) -> Option<bool>,
 ) -> Result<Option<Vec<bool>>, Box<ModelError>> {
-    let Some(entries) = array(config, field)? else {
+    let Some(entries) = of_each_layer(config, field, u64::from(count))? else {
         return Ok(None);
     };
-    if entries.len() != count as usize {
-        return Err(ModelError::unmodelled(format!(
-            "`{field}` does not have an entry for each layer"
-        )));
-    }
     let kinds: Option<Vec<bool>> = entries.iter().map(kind).collect();
     kinds.map(Some).ok_or_else(|| {
         ModelError::unmodelled(format!("`{field}` has an entry of no kind that is known"))

@@ -313,7 +313,7 @@ fn facts(
     let parameters =
         parameters::parameters(config, language, model_type, weights.fp8_block, decoder)?;
     if parameters.rope == Rope::Sections {
-        sections_fit(language, head_size, parameters.rotary_part)?;
+        sections_fit(language, parameters.turned(head_size))?;
     }
     Ok(Common {
         architecture: clip(architecture),

@@ -7,12 +7,7 @@ use crate::model::parameters::{Rope, Size};
 
 /// Of a head's width, what is turned: in pairs, the last of which may be half.
 pub(super) fn turned(rank: &Rank, head_dim: u64) -> u64 {
-    let turned = match rank.parameters().rotary_part {
-        // `int(head_size * factor)`
-        Some(part) => head_dim.saturating_mul(part) / 1_000_000,
-        None => head_dim,
-    };
-    turned.next_multiple_of(2)
+    rank.parameters().turned(head_dim).next_multiple_of(2)
 }
 
 /// Positions of a table.

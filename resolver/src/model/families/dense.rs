@@ -5,7 +5,7 @@ use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{
     Attention, Boundary, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
 };
-use crate::model::fields::{boolean, integer, integer_or, layer_types, text};
+use crate::model::fields::{boolean, integer, integer_or, of_each_layer, text};
 use crate::model::length::sliding_window;
 use crate::value::Value;
 
@@ -128,7 +128,8 @@ pub(super) fn head_dim(config: &Value) -> Result<u64, Box<ModelError>> {
 /// switched off.
 fn window(config: &Value, absent: Option<u64>, count: u64) -> Result<Option<u64>, Box<ModelError>> {
     let is_other = |kind: &Value| kind.as_str() != Some("full_attention");
-    if layer_types(config, count)?.is_some_and(|types| types.iter().any(is_other)) {
+    if of_each_layer(config, "layer_types", count)?.is_some_and(|types| types.iter().any(is_other))
+    {
         return Err(ModelError::unmodelled(
             "`layer_types` other than full_attention are not modelled for this architecture",
         ));

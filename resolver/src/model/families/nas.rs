@@ -4,7 +4,7 @@ use super::dense::{head_dim, plain};
 use crate::model::ModelError;
 use crate::model::bounds::{MOST_LAYERS, MOST_WIDTH};
 use crate::model::decoder::{Attention, Decoder, DecoderLayer, HeadSharing, LayerKind};
-use crate::model::fields::{array, boolean, integer};
+use crate::model::fields::{boolean, integer, of_each_layer};
 use crate::value::Value;
 
 /// A block for each layer; some have no attention, and the others say how many
@@ -15,12 +15,8 @@ pub(in crate::model) fn nemotron(config: &Value) -> Result<Decoder, Box<ModelErr
     let count = integer(config, "num_hidden_layers", 1, MOST_LAYERS)?;
     let heads = integer(config, "num_attention_heads", 1, MOST_WIDTH)?;
     let head_dim = head_dim(config)?;
-    let blocks = array(config, "block_configs")?.ok_or(ModelError::Missing("block_configs"))?;
-    if blocks.len() as u64 != count {
-        return Err(ModelError::unmodelled(
-            "`block_configs` does not have an entry for each layer",
-        ));
-    }
+    let blocks = of_each_layer(config, "block_configs", count)?;
+    let blocks = blocks.ok_or(ModelError::Missing("block_configs"))?;
     if config.get_set("layer_types").is_some() || config.get_set("sliding_window").is_some() {
         return Err(ModelError::unmodelled(
             "windows are not modelled for this architecture",

@@ -8,7 +8,7 @@ use crate::model::decoder::{
     Attention, Decoder, DecoderLayer, DtypeHook, HeadSharing, LayerKind, WindowSource,
 };
 use crate::model::fields::{
-    boolean, integer, integer_or, layer_types, one_or_zero, per_layer, text,
+    boolean, integer, integer_or, of_each_layer, one_or_zero, per_layer, text,
 };
 use crate::value::Value;
 
@@ -16,7 +16,7 @@ use crate::value::Value;
 /// Mirrors `vllm/model_executor/models/gpt_oss.py`.
 pub(in crate::model) fn gpt_oss(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let count = count(config)?;
-    layer_types(config, u64::from(count))?;
+    of_each_layer(config, "layer_types", u64::from(count))?;
     let window = integer(config, "sliding_window", 1, MOST_WIDTH)?;
     let attention = Attention {
         sinks: true,
@@ -41,7 +41,7 @@ pub(in crate::model) fn gpt_oss(config: &Value) -> Result<Decoder, Box<ModelErro
 /// Mirrors `vllm/model_executor/models/gemma4.py`.
 pub(in crate::model) fn gemma4(config: &Value) -> Result<Decoder, Box<ModelError>> {
     let count = count(config)?;
-    let types = layer_types(config, u64::from(count))?;
+    let types = of_each_layer(config, "layer_types", u64::from(count))?;
     let types = types.ok_or(ModelError::Missing("layer_types"))?;
     let window = integer(config, "sliding_window", 1, MOST_WIDTH)?;
     let window = match text(config, "use_bidirectional_attention")? {

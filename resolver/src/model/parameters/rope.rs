@@ -1,6 +1,6 @@
 //! What rotary tables are made of: their length, their settings, the part of a head that turns.
 
-use super::MOST;
+use super::{MOST, Parameters};
 use crate::model::ModelError;
 use crate::value::Value;
 
@@ -104,13 +104,16 @@ pub(super) fn turned_by(language: &Value) -> Vec<(&'static str, Value)> {
     all
 }
 
+impl Parameters {
+    /// Of a head's width, what is turned: `int(head_size * factor)`.
+    pub(crate) fn turned(&self, head_size: u64) -> u64 {
+        head_size.saturating_mul(self.rotary_part.unwrap_or(WHOLE)) / WHOLE
+    }
+}
+
 /// Refuses sections that are not half of what turns of a head.
 /// Mirrors `vllm/model_executor/layers/rotary_embedding/mrope.py` `MRotaryEmbedding.__init__`, whose assertion has no words.
-pub(in crate::model) fn sections_fit(
-    language: &Value,
-    head_size: u64,
-    part: Option<u64>,
-) -> Result<(), Box<ModelError>> {
+pub(in crate::model) fn sections_fit(language: &Value, turned: u64) -> Result<(), Box<ModelError>> {
     let sections = settings(language).and_then(|settings| settings.get_set("mrope_section"));
     let Some(Value::Array(sections)) = sections else {
         return Ok(());
@@ -118,7 +121,6 @@ pub(in crate::model) fn sections_fit(
     let sum = sections.iter().try_fold(0_i128, |sum, section| {
         sum.checked_add(section.as_integer()?)
     });
-    let turned = head_size.saturating_mul(part.unwrap_or(WHOLE)) / WHOLE;
     if sections.is_empty() || sum == Some(i128::from(turned / 2)) {
         return Ok(());
     }
